@@ -1,0 +1,21 @@
+"""Errors that a person can act on: what was given, what is allowed, what to do next."""
+
+
+class CommongroundError(Exception):
+    """Base of every error raised on purpose; the command line prints it and exits with code 2."""
+
+
+class InputError(CommongroundError, ValueError):
+    """A table, an array or a parameter that cannot be used."""
+
+
+class UnknownUserError(InputError):
+    """A person asked for by id who was not in training (raised only on ``strict=True``)."""
+
+
+class BudgetError(CommongroundError):
+    """A release that would spend more privacy than the ledger has left, or that it must not see."""
+
+
+class BillboardError(CommongroundError):
+    """A billboard file that is missing, damaged, changed or written by a newer version."""
