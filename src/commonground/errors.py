@@ -19,3 +19,11 @@ class BudgetError(CommongroundError):
 
 class BillboardError(CommongroundError):
     """A billboard file that is missing, damaged, changed or written by a newer version."""
+
+
+class PrivacyWarning(UserWarning):
+    """The guarantee holds as stated, but says less than one may think."""
+
+
+class RecipeWarning(UserWarning):
+    """The paper's setting is impossible on this table; the nearest possible one is used."""

@@ -1,0 +1,6 @@
+"""The one door from private to public."""
+
+from commonground.gate.randomness import Randomness, randomness_from
+from commonground.gate.release import Release, release
+
+__all__ = ["Randomness", "Release", "randomness_from", "release"]

@@ -1,0 +1,43 @@
+"""The budget book: every release is charged here before its noise is drawn."""
+
+from typing import Protocol
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.events import GaussianEvent, epsilon_spent
+from commonground.errors import BudgetError
+
+
+class Ledger(Protocol):
+    """What the gate asks of a ledger. ``charge`` records the event or raises ``BudgetError``; nothing in between."""
+
+    def charge(self, event: GaussianEvent) -> None: ...
+
+
+class InMemoryLedger:
+    """The budget of one fit, forgotten with the process.
+
+    >>> book = InMemoryLedger(Budget(epsilon=1.0, delta=1e-6))
+    >>> book.charge(GaussianEvent("too much", mu=1.0, sensitivity=1.0, noise_std=1.0, entries=1, simulated=False))
+    Traceback (most recent call last):
+    commonground.errors.BudgetError: 'too much' would bring the spend to ε = 5.27..., more than the declared ε = 1.0...
+    >>> book.events
+    ()
+    """
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self._events: list[GaussianEvent] = []
+
+    @property
+    def events(self) -> tuple[GaussianEvent, ...]:
+        return tuple(self._events)
+
+    def charge(self, event: GaussianEvent) -> None:
+        spent = epsilon_spent([*self._events, event], self.budget.delta)
+        if not spent <= self.budget.epsilon:
+            raise BudgetError(
+                f"{event.name!r} would bring the spend to ε = {spent:.4g}, more than the declared ε = "
+                f"{self.budget.epsilon} at δ = {self.budget.delta}. Nothing was released; declare a larger epsilon "
+                "or publish less."
+            )
+        self._events.append(event)

@@ -1,0 +1,52 @@
+"""The declared budget, and how an estimator divides it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from commonground.accounting.gaussian import gaussian_mu
+from commonground.errors import InputError
+
+
+@dataclass(frozen=True)
+class Budget:
+    """One (ε, δ) for everything that is published.
+
+    >>> Budget(epsilon=0, delta=1e-6)
+    Traceback (most recent call last):
+    commonground.errors.InputError: epsilon must be a finite number > 0, got 0. ...
+    """
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        if not (_is_number(self.epsilon) and 0 < self.epsilon < math.inf):
+            raise InputError(
+                f"epsilon must be a finite number > 0, got {self.epsilon!r}. Common choices lie between 0.1 and 8; "
+                "a model without privacy is NonPrivateFedRep."
+            )
+        if not (_is_number(self.delta) and 0 < self.delta < 1):
+            raise InputError(
+                f"delta must lie strictly between 0 and 1, got {self.delta!r}. It should be well below 1/(number of "
+                "people), for example 1e-6."
+            )
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian-DP parameter of the whole budget."""
+        return gaussian_mu(self.epsilon, self.delta)
+
+    def split(self, shares: Mapping[str, float]) -> dict[str, float]:
+        """μ for each named share of μ²; rounded down, so that together they stay within the budget.
+
+        >>> parts = Budget(1.0, 1e-6).split({"init": 0.25, "rounds": 0.75})
+        >>> parts["init"] ** 2 + parts["rounds"] ** 2 < Budget(1.0, 1e-6).mu ** 2
+        True
+        """
+        assert math.fsum(shares.values()) <= 1 + 1e-12
+        return {name: self.mu * math.sqrt(share) * (1 - 1e-9) for name, share in shares.items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) or hasattr(value, "dtype")

@@ -1,0 +1,76 @@
+"""The exact privacy curve of Gaussian releases.
+
+A release of a value with L2 sensitivity Δ under N(0, σ²) noise is μ-Gaussian-DP with μ = Δ/σ; releases compose exactly
+as μ² = Σ μᵢ², and (ε, δ) follows from the one curve
+
+    δ(ε) = Φ(μ/2 − ε/μ) − e^ε Φ(−μ/2 − ε/μ).
+
+Both inversions end on the private side: the ε returned is never below the true one, the μ returned never above.
+"""
+
+import math
+from collections.abc import Iterable
+
+from scipy.special import log_ndtr
+
+
+def gaussian_delta(mu: float, epsilon: float) -> float:
+    """The smallest δ for which a μ-Gaussian-DP release is (ε, δ)-DP.
+
+    >>> gaussian_delta(0.0, 1.0)
+    0.0
+    >>> round(gaussian_delta(math.sqrt(10) / 5, 2.9216) * 1e6, 3)
+    1.0
+    """
+    if mu == 0.0:
+        return 0.0
+    upper = float(log_ndtr(mu / 2 - epsilon / mu))
+    lower = float(epsilon + log_ndtr(-mu / 2 - epsilon / mu))
+    return math.exp(upper) * -math.expm1(lower - upper) if lower < upper else 0.0
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest ε, rounded up, for which a μ-Gaussian-DP release is (ε, δ)-DP.
+
+    >>> gaussian_epsilon(0.0, 1e-6), gaussian_epsilon(math.inf, 1e-6)
+    (0.0, inf)
+    """
+    if gaussian_delta(mu, 0.0) <= delta:
+        return 0.0
+    low, high = 0.0, 1.0
+    while math.isfinite(high) and gaussian_delta(mu, high) > delta:
+        high *= 2
+    if not math.isfinite(high):
+        return math.inf
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
+    return high
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest μ, rounded down, whose releases stay within (ε, δ).
+
+    >>> mu = gaussian_mu(1.0, 1e-6)
+    >>> gaussian_epsilon(mu, 1e-6) <= 1.0 < gaussian_epsilon(mu * 1.0001, 1e-6)
+    True
+    """
+    low, high = 0.0, 1.0
+    while gaussian_delta(high, epsilon) <= delta:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if gaussian_delta(middle, epsilon) <= delta else (low, middle)
+    while gaussian_epsilon(low, delta) > epsilon:  # the two searches may disagree in the last digit
+        low = math.nextafter(low, 0.0) * (1 - 1e-15)
+    return low
+
+
+def compose(mus: Iterable[float]) -> float:
+    """Releases on the same people together: μ² adds; rounded up.
+
+    >>> compose([]), 5.0 <= compose([3.0, 4.0]) < 5.000001
+    (0.0, True)
+    """
+    total = math.sqrt(math.fsum(mu * mu for mu in mus))
+    return math.nextafter(total, math.inf) if total else 0.0

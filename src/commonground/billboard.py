@@ -1,0 +1,226 @@
+"""The billboard: what is published. Arrays, and the statement of what they cost everybody."""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from commonground.accounting.events import GaussianEvent, epsilon_spent
+from commonground.errors import BillboardError, InputError
+from commonground.heads.ridge import Head, fit_head
+
+SCHEMA_VERSION = 1
+_ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
+
+    algorithm: str
+    recipe: str
+    epsilon: float  # declared; math.inf for a model without privacy
+    delta: float
+    n_users: int
+    n_features: int
+    simulated: bool
+    noise: str
+    events: tuple[GaussianEvent, ...]
+    unit: str = "person"
+    relation: str = "replace-one"
+    parameters: dict[str, Any] = field(default_factory=dict)
+    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+
+    @property
+    def epsilon_spent(self) -> float:
+        """The exact ε of the releases made, at the declared δ; at most the declared ε."""
+        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
+
+    @property
+    def private(self) -> bool:
+        return bool(np.isfinite(self.epsilon))
+
+    def __str__(self) -> str:
+        what = f"{self.algorithm} (recipe {self.recipe!r}), trained on {self.n_users:,} people"
+        if not self.private:
+            return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
+        paragraph = (
+            f"{what}. What is published here is (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for "
+            f"every person: the unit is one {self.unit} with all of her rows, and neighbouring data sets differ in that "
+            f"one person's whole data is replaced by any other; the number of people is public. The published values "
+            f"are the only ones that depend on more than one person's data. They passed one gate in {len(self.events)} "
+            f"noisy releases, which together cost ε = {self.epsilon_spent:.4g} at this δ by exact Gaussian composition. "
+            f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
+            f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
+        )
+        if self.simulated:
+            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
+        return paragraph
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        document["epsilon"] = self.epsilon if self.private else "inf"
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "Statement":
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in document.items() if name in known}
+        values["events"] = tuple(GaussianEvent(**event) for event in values["events"])
+        values["epsilon"] = float(values["epsilon"])
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Billboard:
+    """The shared part of everybody's model: θ_j = mean + embedding · head_j, plus intercepts."""
+
+    embedding: np.ndarray  # (d, k), orthonormal columns
+    mean: np.ndarray | None  # (d,) the shared coefficients w₀
+    intercept: float  # shared; a person's own intercept comes on top when fit_intercept
+    fit_intercept: bool
+    feature_names: tuple[str, ...] | None
+    statement: Statement
+
+    @property
+    def n_features(self) -> int:
+        return int(self.embedding.shape[0])
+
+    @property
+    def rank(self) -> int:
+        return int(self.embedding.shape[1])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The shared prediction: what can be said of a person nobody knows."""
+        X = check_features(X, self.n_features, self.feature_names)
+        return self.intercept + (np.zeros(len(X)) if self.mean is None else X @ self.mean)
+
+    def personalize(self, X: Any, y: Any) -> Head:
+        """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget."""
+        X = check_features(X, self.n_features, self.feature_names)
+        y = np.asarray(y, dtype=np.float64).ravel()
+        if len(y) != len(X) or not len(y):
+            raise InputError(f"personalize needs one label for each of one or more rows, got {len(X)} rows, {len(y)} labels.")
+        if not np.isfinite(y).all():
+            raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
+        return fit_head(X, y, self.embedding, self.mean, self.intercept, self.fit_intercept)
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
+        folder = Path(path)
+        if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
+            raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
+        arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
+        if self.mean is not None:
+            arrays["mean"] = np.ascontiguousarray(self.mean)
+        payload = save_arrays(arrays)
+        document = {
+            "schema_version": SCHEMA_VERSION,
+            "sha256": hashlib.sha256(payload).hexdigest(),
+            "feature_names": self.feature_names,
+            "fit_intercept": self.fit_intercept,
+            **self.statement.to_json(),
+        }
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        try:
+            (draft / _ARRAYS).write_bytes(payload)
+            document["statement_sha256"] = _digest(document)
+            (draft / _STATEMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+            draft.chmod(0o755)
+            if folder.exists():  # an older billboard: step aside, then go
+                old = draft.with_name(draft.name + "-old")
+                folder.rename(old)
+                draft.rename(folder)
+                shutil.rmtree(old)
+            else:
+                draft.rename(folder)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return folder
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "Billboard":
+        """Read and verify: a changed byte, a newer schema or a missing part is an error."""
+        folder = Path(path)
+        try:
+            text = (folder / _STATEMENT).read_text(encoding="utf-8")
+            payload = (folder / _ARRAYS).read_bytes()
+        except (OSError, UnicodeDecodeError) as problem:
+            raise BillboardError(
+                f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "
+                f"{_ARRAYS}). Give the folder that `commonground train --out` wrote."
+            ) from None
+        try:
+            document = json.loads(text)
+            schema = document["schema_version"]
+            if not isinstance(schema, int):
+                raise TypeError
+            if schema > SCHEMA_VERSION:
+                raise BillboardError(
+                    f"{folder} has schema version {schema}, newer than the {SCHEMA_VERSION} known here. Update commonground."
+                )
+            signed = {name: value for name, value in document.items() if name != "statement_sha256"}
+            if document["statement_sha256"] != _digest(signed):
+                raise _changed(folder / _STATEMENT)
+            if document["sha256"] != hashlib.sha256(payload).hexdigest():
+                raise _changed(folder / _ARRAYS)
+            arrays = load_arrays(payload)
+            names = document["feature_names"]
+            return cls(
+                embedding=arrays["embedding"],
+                mean=arrays.get("mean"),
+                intercept=float(arrays["intercept"][0]),
+                fit_intercept=bool(document["fit_intercept"]),
+                feature_names=None if names is None else tuple(names),
+                statement=Statement.from_json(document),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError):
+            raise BillboardError(f"{folder} is damaged: its statement or arrays cannot be read. Get a fresh copy.") from None
+
+
+def _digest(document: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _changed(path: Path) -> BillboardError:
+    return BillboardError(f"{path} was changed after it was written: its checksum does not match. Get a fresh copy.")
+
+
+def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.ndarray:
+    """Rows for prediction as a float64 matrix, or an error that says what does not fit."""
+    given = getattr(X, "columns", None)
+    if given is not None and names is not None:
+        given = [str(name) for name in given]
+        missing = [name for name in names if name not in given]
+        if missing:
+            raise InputError(
+                f"the model was trained on features {list(names)}, but {missing} are missing. Got {given}."
+            )
+        X = X[list(names)]
+    try:
+        matrix = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError("features must be numbers; encode text columns first.") from None
+    if matrix.ndim != 2 or matrix.shape[1] != n_features:
+        raise InputError(
+            f"expected rows of {n_features} features, got an array of shape {matrix.shape}. "
+            "One row per prediction, one column per training feature, in the same order."
+        )
+    if not np.isfinite(matrix).all():
+        row, column = np.argwhere(~np.isfinite(matrix))[0]
+        raise InputError(f"row {row}, column {column} of the features is NaN or infinite. Fill it in or drop the row.")
+    return matrix

@@ -1,0 +1,195 @@
+"""Clip each person, add up: the only place where a private sum gets its sensitivity.
+
+A person's contribution is a vector (or matrix) whose size is not known in advance. People are sorted into bins of half
+an octave by the norm of their contribution, on a fixed public grid from 2⁻⁶⁰ to 2⁶⁰, and for each bin the sum is kept
+twice: as it is (``raw``) and with every contribution scaled to norm one (``unit``). From that, the sum clipped at any
+bin edge C follows without reading the rows again:
+
+    Σ_j min(1, C/‖g_j‖) g_j  =  Σ_{bins below C} raw  +  C · Σ_{bins above C} unit.
+
+So one read of the rows serves both releases of a round: first the histogram of sizes, which (noised) chooses C, then the
+sum clipped at that C.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
+_LOWEST_EXPONENT = -120  # of the squared norm
+CHUNK = 1024  # people added up together before their sum is added to the others'
+
+
+@njit(inline="always")
+def bin_of(squared_norm):  # type: ignore[no-untyped-def]
+    """Half an octave of the norm is an octave of its square: the exponent of a float, no logarithm needed."""
+    if not squared_norm > 0.0 or squared_norm == math.inf:  # NaN, too, lands here
+        return 0
+    exponent = math.frexp(squared_norm)[1] - 1
+    return min(max(exponent - _LOWEST_EXPONENT, 0), N_BINS - 2) + 1
+
+
+def lower_edge(bin_index: float) -> float:
+    """The norm at which a bin begins: every contribution in the bins before has at most this norm.
+
+    >>> lower_edge(121), lower_edge(123)
+    (1.0, 2.0)
+    """
+    return 2.0 ** ((bin_index - 1 + _LOWEST_EXPONENT) / 2)
+
+
+@dataclass(frozen=True, repr=False)
+class BoundedSum:
+    """A private sum over people and the most that replacing one person can move it (L2).
+
+    It may not be printed, logged or saved: only ``gate.release`` turns it into something public.
+    """
+
+    value: np.ndarray
+    sensitivity: float
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<BoundedSum {self.name!r}: private, sensitivity {self.sensitivity:.6g}>"
+
+
+def rounding_margin(n_users: int) -> float:
+    """Relative room for floating-point addition, which does not commute.
+
+    Replacing one person can change the rounding of every partial sum after her. Sums are taken in chunks of CHUNK people
+    and then over the chunks, so an entry passes through at most CHUNK + n/CHUNK additions, each wrong by at most 2⁻⁵³ of
+    a partial sum of norm at most n·C, for both neighbours. The 1e-9 covers the rounding inside one contribution.
+    """
+    return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK)
+
+
+@dataclass(frozen=True, repr=False)
+class SizeCounts:
+    """How many people fall in each bin of the public grid; private."""
+
+    counts: np.ndarray  # (N_BINS,)
+
+    def __repr__(self) -> str:
+        return "<SizeCounts: private>"
+
+    def __add__(self, other: "SizeCounts") -> "SizeCounts":
+        return SizeCounts(self.counts + other.counts)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a person takes one from a bin and adds one to another: √2."""
+        return BoundedSum(self.counts.astype(np.float64), math.sqrt(2.0), name)
+
+
+@dataclass(frozen=True, repr=False)
+class BinnedSums:
+    """Sums over people kept apart by the size of the contribution; private, like the BoundedSums made from it."""
+
+    counts: np.ndarray  # (N_BINS,) people per bin
+    raw: np.ndarray  # (window, k, d) sums of the contributions of the people in a bin of the window
+    unit: np.ndarray  # (window, k, d) the same, every contribution scaled to norm one
+    lowest: int  # first bin of the window; smaller contributions are in the window's first bin, larger in its last
+
+    def __repr__(self) -> str:
+        return "<BinnedSums: private>"
+
+    def __add__(self, other: "BinnedSums") -> "BinnedSums":
+        assert self.lowest == other.lowest
+        return BinnedSums(self.counts + other.counts, self.raw + other.raw, self.unit + other.unit, self.lowest)
+
+    @property
+    def n_users(self) -> int:
+        return int(self.counts.sum())
+
+    def histogram(self, name: str) -> BoundedSum:
+        """How many people send contributions of which size."""
+        return SizeCounts(self.counts).bounded(name)
+
+    def clipped_at(self, edge: int, name: str) -> BoundedSum:
+        """The sum of the contributions, each clipped to the lower edge of bin ``edge``; replacing one moves it by 2C."""
+        cut = edge - self.lowest
+        if not 0 < cut < len(self.raw):
+            raise ValueError(f"edge {edge} is outside the window of {len(self.raw)} bins from {self.lowest}")
+        clip_norm = lower_edge(edge)
+        value = self.raw[:cut].sum(axis=0) + clip_norm * self.unit[cut:].sum(axis=0)
+        return BoundedSum(value, 2.0 * clip_norm * (1.0 + rounding_margin(self.n_users)), name)
+
+
+def clip_factors(norms: np.ndarray, clip_norm: float) -> np.ndarray:
+    """What each contribution is multiplied by so that its norm is at most ``clip_norm``; zero where it is not finite.
+
+    >>> clip_factors(np.array([0.5, 4.0, np.inf, np.nan]), clip_norm=2.0).tolist()
+    [1.0, 0.5, 0.0, 0.0]
+    """
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factors = np.minimum(1.0, clip_norm / norms)
+    return np.where(np.isfinite(norms), factors, 0.0)
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedSums:
+    """A sum of contributions that were multiplied by their ``clip_factors``; private."""
+
+    value: np.ndarray
+    clip_norm: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<ClippedSums: private>"
+
+    def __add__(self, other: "ClippedSums") -> "ClippedSums":
+        assert self.clip_norm == other.clip_norm
+        return ClippedSums(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a contribution of norm at most C by another moves the sum by at most 2C."""
+        return BoundedSum(self.value, 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name)
+
+
+@dataclass(frozen=True, repr=False)
+class DirectionSums:
+    """Σ_j u_j u_jᵀ over people, for vectors of norm at most one; private."""
+
+    second_moment: np.ndarray  # (d, d)
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<DirectionSums: private>"
+
+    def __add__(self, other: "DirectionSums") -> "DirectionSums":
+        return DirectionSums(self.second_moment + other.second_moment, self.n_users + other.n_users)
+
+    @classmethod
+    def of(cls, directions: np.ndarray) -> "DirectionSums":
+        """Clip each row to norm one and add up the outer products."""
+        norms = np.linalg.norm(directions, axis=1)
+        inside = directions / np.maximum(norms, 1.0)[:, None]
+        inside[~np.isfinite(norms)] = 0.0
+        chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
+        return cls(sum(chunk.T @ chunk for chunk in chunks), len(inside))
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖uuᵀ − wwᵀ‖² = ‖u‖⁴ + ‖w‖⁴ − 2⟨u,w⟩² ≤ 2: replacing a person moves the sum by √2, whatever she sends."""
+        return BoundedSum(
+            symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
+        )
+
+
+def symmetric_half(matrix: np.ndarray) -> np.ndarray:
+    """The upper triangle with off-diagonals × √2: a vector with the matrix's Frobenius norm.
+
+    >>> float(np.linalg.norm(symmetric_half(np.array([[1.0, 2.0], [2.0, 3.0]])))) == float(np.sqrt(18.0))
+    True
+    """
+    rows, columns = np.triu_indices(len(matrix))
+    return matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
+
+
+def from_symmetric_half(half: np.ndarray, d: int) -> np.ndarray:
+    """The inverse of ``symmetric_half``."""
+    rows, columns = np.triu_indices(d)
+    matrix = np.zeros((d, d))
+    matrix[rows, columns] = half / np.where(rows == columns, 1.0, math.sqrt(2.0))
+    matrix[columns, rows] = matrix[rows, columns]
+    return matrix

@@ -1,0 +1,87 @@
+"""Each person's own direction: where the initial embedding comes from.
+
+Person j fits her rows alone with a little ridge, θ_j = argmin ‖y_j − X_j θ‖² + λ‖θ‖², and sends only the direction
+u_j = θ_j/‖θ_j‖. With m < d rows this is the minimum-norm interpolator, whose cos² with the truth is about m/d: better than
+that of Σ y x (m/(m+d)). A unit vector needs no clipping threshold and no bound on the labels.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping import N_BINS, DirectionSums, SizeCounts, bin_of
+from commonground.users import Block
+
+_RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[no-untyped-def]
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    directions = np.zeros((n, d))
+    for j in prange(n):
+        lo, hi = offsets[j], offsets[j + 1]
+        m = hi - lo
+        if m - local_intercept < 1:
+            continue
+        rows = X[lo:hi].astype(np.float64)
+        labels = np.empty(m)
+        for i in range(m):
+            labels[i] = y[lo + i] - intercept
+            for a in range(d):
+                labels[i] -= rows[i, a] * w[a]
+        if local_intercept:
+            labels -= labels.mean()
+            for a in range(d):
+                rows[:, a] -= rows[:, a].mean()
+        energy = (rows * rows).sum()
+        if not (energy > 0.0 and energy < math.inf):
+            continue
+        size = min(m, d)
+        gram = rows @ rows.T if m <= d else rows.T @ rows
+        for i in range(size):
+            gram[i, i] += _RIDGE * energy / size
+        if m <= d:
+            theta = rows.T @ np.linalg.solve(gram, labels)
+        else:
+            theta = np.linalg.solve(gram, rows.T @ labels)
+        norm = math.sqrt((theta * theta).sum())
+        if norm > 0.0 and norm < math.inf:
+            directions[j] = theta / norm
+    return directions
+
+
+def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
+    """Σ_j u_j u_jᵀ over the people of a block, after the shared part is removed from their labels."""
+    return DirectionSums.of(_directions(block.X, block.y, block.offsets, mean, intercept, local_intercept))
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _energy_counts(X, offsets, local_intercept):  # type: ignore[no-untyped-def]
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    bins = np.zeros(n, np.int64)
+    for j in prange(n):
+        lo, hi = offsets[j], offsets[j + 1]
+        m = hi - lo
+        if m - local_intercept < 1:
+            continue
+        energy = 0.0
+        sums = np.zeros(d)
+        for i in range(lo, hi):
+            for a in range(d):
+                x = np.float64(X[i, a])
+                sums[a] += x
+                energy += x * x
+        if local_intercept:
+            energy -= (sums * sums).sum() / m
+        bins[j] = bin_of(energy / ((m - local_intercept) * d))
+    counts = np.zeros(N_BINS, np.int64)
+    for j in range(n):
+        counts[bins[j]] += 1
+    return counts
+
+
+def energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
+    """How many people have which mean squared feature value (about their own mean, with a local intercept)."""
+    return SizeCounts(_energy_counts(block.X, block.offsets, local_intercept))

@@ -1,0 +1,46 @@
+"""Each person's gradient for the shared part, summed by size over a block of people."""
+
+import numpy as np
+
+from commonground.clipping import BinnedSums
+from commonground.contributions import kernels
+from commonground.users import Block
+
+WINDOW = 16  # bins (8 octaves) around the expected size for which sums are kept
+
+
+def embedding_gradient_sums(
+    block: Block,
+    embedding: np.ndarray,
+    mean: np.ndarray | None,
+    intercept: float,
+    local_intercept: bool,
+    lowest: int,
+) -> BinnedSums:
+    """Person j sends (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²), r_j the residual of her best head v_j under ``embedding``.
+
+    Divided by ‖v_j‖², a person with a large head does not set everybody's threshold; divided by her residual degrees of
+    freedom instead of her rows, the sum estimates the same thing whatever number of rows people have.
+    """
+    d, k = embedding.shape
+    columns = k + (mean is not None)
+    W = np.zeros((2 if columns <= 2 else -(-columns // 4) * 4, d), block.X.dtype)
+    W[:k] = embedding.T
+    if mean is not None:
+        W[k] = mean
+    counts, raw, unit = kernels.embedding_gradients(
+        block.X, block.y, block.offsets, W, k, mean is not None, intercept, local_intercept, lowest, WINDOW,
+        int(np.diff(block.offsets).max()),
+    )  # fmt: skip
+    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest)
+
+
+def mean_gradient_sums(
+    block: Block, mean: np.ndarray, intercept: float, centred: bool, with_intercept: bool, lowest: int
+) -> BinnedSums:
+    """Person j sends (X_jᵀ r_j, Σ r_j)/m_j, r_j the residual of the one linear model for everybody."""
+    counts, raw, unit = kernels.mean_gradients(
+        block.X, block.y, block.offsets, mean.astype(block.X.dtype), intercept, centred, with_intercept, lowest, WINDOW,
+        int(np.diff(block.offsets).max()),
+    )  # fmt: skip
+    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest)

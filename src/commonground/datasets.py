@@ -1,0 +1,48 @@
+"""Populations with a known truth, for examples, tests and papers."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonground.errors import InputError
+from commonground.users import Users
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What a simulated population was drawn from: y = <x, U v_j> + noise."""
+
+    embedding: np.ndarray  # U (d, k), orthonormal columns
+    heads: np.ndarray  # v_j (n, k)
+    noise: float  # standard deviation of the label noise
+
+
+def make_shared_subspace(
+    n_users: int = 20_000,
+    rows_per_user: int | tuple[int, int] = 10,
+    n_features: int = 50,
+    rank: int = 2,
+    noise: float = 0.01,
+    seed: int = 0,
+) -> tuple[Users, Truth]:
+    """The papers' synthetic population: x ~ N(0, I), heads ~ N(0, I), one shared subspace (P1 §6, P2 §3.4).
+
+    ``rows_per_user=(low, high)`` draws every person's number of rows uniformly from low to high.
+
+    >>> users, truth = make_shared_subspace(n_users=100, rows_per_user=(1, 5), n_features=6, seed=3)
+    >>> users
+    Users(100 people, 6 features)
+    """
+    if not 1 <= rank < n_features:
+        raise InputError(f"rank must lie between 1 and n_features - 1 = {n_features - 1}, got {rank!r}.")
+    rng = np.random.default_rng([seed, 0xDA7A])
+    embedding = np.linalg.qr(rng.standard_normal((n_features, rank)))[0]
+    heads = rng.standard_normal((n_users, rank))
+    if isinstance(rows_per_user, tuple):
+        sizes = rng.integers(rows_per_user[0], rows_per_user[1] + 1, size=n_users)
+    else:
+        sizes = np.full(n_users, rows_per_user)
+    person = np.repeat(np.arange(n_users), sizes)
+    X = rng.standard_normal((len(person), n_features), dtype=np.float32)
+    y = ((X @ embedding) * heads[person]).sum(axis=1) + noise * rng.standard_normal(len(person))
+    return Users.from_arrays(X, y, person), Truth(embedding, heads, noise)

@@ -1,0 +1,125 @@
+"""What all estimators share: how people come in, how a row is answered by its person's own head."""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.metrics import r2_score
+from sklearn.utils.validation import check_is_fitted
+
+from commonground.accounting.budgets import Budget
+from commonground.billboard import Billboard, check_features
+from commonground.errors import InputError, PrivacyWarning, UnknownUserError
+from commonground.heads.ridge import fit_heads
+from commonground.ledger import Ledger
+from commonground.users import Users
+
+
+class PersonalModel(BaseEstimator):
+    """Base of the estimators: ``fit`` publishes ``billboard_`` and keeps everybody's head for ``predict``.
+
+    A subclass implements ``_publish(users, ledger) -> Billboard``.
+    """
+
+    billboard_: Billboard
+    user_ids_: np.ndarray  # in the order of heads_
+    heads_: np.ndarray | None  # (n, k) private: row j belongs to person j alone; None with keep_heads=False
+    own_intercepts_: np.ndarray | None
+
+    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | None = None) -> Self:
+        """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays."""
+        people = _as_users(X, y, users)
+        self.n_features_in_ = people.n_features
+        self.billboard_ = self._publish(people, ledger)
+        self._fit_heads(people)
+        return self
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        raise NotImplementedError
+
+    def _fit_heads(self, users: Users) -> None:
+        if not getattr(self, "keep_heads", True):
+            self.heads_ = self.own_intercepts_ = None
+            return
+        board = self.billboard_
+        self.user_ids_ = users.ids
+        self.heads_ = np.empty((users.n_users, board.rank))
+        self.own_intercepts_ = np.empty(users.n_users)
+        for block in users.blocks():
+            here = slice(block.first, block.first + block.n_users)
+            self.heads_[here], self.own_intercepts_[here] = self._block_heads(block)
+        self._position_of: dict[Any, int] | None = None
+
+    def _block_heads(self, block: Any) -> tuple[np.ndarray, np.ndarray]:
+        board = self.billboard_
+        return fit_heads(block, board.embedding, board.mean, board.intercept, board.fit_intercept)
+
+    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+        """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part."""
+        check_is_fitted(self, "billboard_")
+        board = self.billboard_
+        X = check_features(X, board.n_features, board.feature_names)
+        prediction = board.predict(X)
+        if users is None:
+            return prediction
+        ids = _as_list(users)
+        if len(ids) != len(X):
+            raise InputError(f"got {len(X)} rows but {len(ids)} user ids; give one id for each row.")
+        if self.heads_ is None or self.own_intercepts_ is None:
+            raise InputError("this model was trained with keep_heads=False; use billboard_.personalize with own rows.")
+        position = self._positions(ids)
+        unknown = position < 0
+        if strict and unknown.any():
+            raise UnknownUserError(
+                f"user {ids[int(np.argmax(unknown))]!r} was not in training ({int(unknown.sum())} rows of unknown "
+                "people). Use strict=False for the shared prediction, or billboard_.personalize for a head of her own."
+            )
+        known = ~unknown
+        own = ((X[known] @ board.embedding) * self.heads_[position[known]]).sum(axis=1)
+        prediction[known] += own + self.own_intercepts_[position[known]]
+        return prediction
+
+    def score(self, X: Any, y: Any, users: Any = None) -> float:
+        """R² of the personal predictions."""
+        return float(r2_score(y, self.predict(X, users=users)))
+
+    def _positions(self, ids: list[Any]) -> np.ndarray:
+        if self._position_of is None:
+            self._position_of = {user: at for at, user in enumerate(_as_list(self.user_ids_))}
+        return np.fromiter((self._position_of.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
+
+
+def check_rank(rank: Any, n_features: int, name: str) -> None:
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank < n_features:
+        raise InputError(
+            f"rank of {name} must be an integer from 1 to {n_features - 1} (fewer than the {n_features} features), "
+            f"got {rank!r}."
+        )
+
+
+def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
+    budget = Budget(epsilon, delta)
+    if delta > 1 / n_users:
+        warnings.warn(
+            f"delta = {delta:g} is larger than 1/(number of people) = {1 / n_users:g}: the guarantee would allow one "
+            "person's data to be published outright. Choose a delta well below that, for example 1e-6.",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+    return budget
+
+
+def _as_users(X: Any, y: Any, users: Any) -> Users:
+    if isinstance(X, Users):
+        if y is not None or users is not None:
+            raise InputError("fit got a Users object and also y or users=; give either fit(users) or fit(X, y, users=ids).")
+        return X
+    if y is None or users is None:
+        raise InputError("fit needs a Users object, or X, y and users=ids with one user id for each row.")
+    names = getattr(X, "columns", None)
+    return Users.from_arrays(X, y, users, feature_names=None if names is None else [str(name) for name in names])
+
+
+def _as_list(ids: Any) -> list[Any]:
+    return ids.tolist() if hasattr(ids, "tolist") else ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids)

@@ -1,0 +1,196 @@
+"""Private FedRep: one shared embedding for everybody, one small head for each (P2, Algorithms 1 and 2)."""
+
+from functools import partial
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.billboard import Billboard
+from commonground.clipping import BinnedSums, from_symmetric_half, lower_edge
+from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
+from commonground.contributions.paper_fedrep import second_half_heads
+from commonground.engines.local import sum_over_people
+from commonground.errors import InputError
+from commonground.estimators.base import PersonalModel, check_budget, check_rank
+from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
+from commonground.estimators.rounds import Door, release_clipped, signal_share
+from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
+from commonground.gate import randomness_from
+from commonground.ledger import InMemoryLedger, Ledger
+from commonground.progress import progress_bar
+from commonground.thresholds import densest_window, quantile_bin
+from commonground.users import Block, Users
+
+N_ROUNDS = 20
+MEAN_ROUNDS = 5
+# Shares of μ². The first two lines are spent only with shared_mean=True; without, the rest is scaled up to one.
+SHARES = {
+    "mean sizes": 0.01,
+    "mean rounds": 0.14,
+    "scale": 0.01,  # one number: how large features are
+    "init": 0.13,
+    "sizes": 0.04,  # the histograms that choose each round's clip
+    "rounds": 0.67,
+}
+
+
+class PrivateFedRep(PersonalModel):
+    """Personalised linear regression with a shared low-dimensional embedding, private for every person.
+
+    Person j's model is θ_j = w₀ + U v_j plus an intercept of her own. The embedding U and the mean w₀ are learned from
+    everybody and published; the head v_j is fitted at her side and shown to her alone.
+
+    Parameters
+    ----------
+    rank : k, the number of shared directions; fewer than the features.
+    epsilon, delta : the budget for everything that is published, per person.
+    recipe : "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep_paper``).
+    fit_intercept : give each person an intercept of her own (local, free).
+    shared_mean : release a shared linear model w₀ first (paid for).
+    n_rounds : gradient rounds of the default recipe; None means 20.
+    keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : show a progress bar.
+    paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
+
+    Notes
+    -----
+    Follows P2 Algorithm 1 with these changes, all measured in docs/private_fedrep.md. Line 5: heads and gradients use all
+    of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted directions, so
+    the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the residual degrees of
+    freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step is shrunk by the known
+    noise. Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip.
+
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
+    data and reaches the billboard, each through the gate: the histogram of feature energies (√2), the sum of u_j u_jᵀ
+    (√2 in Frobenius norm, released through its symmetric half), per round the histogram of gradient sizes (√2) and the sum
+    of gradients clipped to C (2C), and the same two for each round of w₀. Their Gaussian costs μ are shares of the μ of
+    (ε, δ) (``SHARES``) and compose exactly. Rank, rounds, quantile and step sizes are constants or functions of releases.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=3000, n_features=20, seed=1)
+    >>> model = cg.PrivateFedRep(rank=2, epsilon=2.0, fit_intercept=False, shared_mean=False, simulation_seed=1)
+    >>> board = model.fit(users).billboard_
+    >>> cg.metrics.population_mse(board, users, truth) < 1.2 * cg.metrics.population_mse(truth.embedding, users, truth)
+    True
+    """
+
+    def __init__(
+        self,
+        rank: int = 2,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        recipe: str = "default",
+        fit_intercept: bool = True,
+        shared_mean: bool = True,
+        n_rounds: int | None = None,
+        keep_heads: bool = True,
+        simulation_seed: int | None = None,
+        verbose: bool = False,
+        paper_settings: PaperSettings | None = None,
+    ) -> None:
+        self.rank = rank
+        self.epsilon = epsilon
+        self.delta = delta
+        self.recipe = recipe
+        self.fit_intercept = fit_intercept
+        self.shared_mean = shared_mean
+        self.n_rounds = n_rounds
+        self.keep_heads = keep_heads
+        self.simulation_seed = simulation_seed
+        self.verbose = verbose
+        self.paper_settings = paper_settings
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        check_rank(self.rank, users.n_features, "PrivateFedRep")
+        budget = check_budget(self.epsilon, self.delta, users.n_users)
+        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        if self.recipe == "paper":  # has neither a mean nor intercepts
+            shared, local_intercept = None, False
+            embedding = paper_embedding(users, self.rank, budget, door, self.paper_settings or PaperSettings())
+        elif self.recipe == "default":
+            local_intercept = self.fit_intercept
+            shared, embedding = self._default_recipe(users, budget, door)
+        else:
+            raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
+        return Billboard(
+            embedding=embedding,
+            mean=None if shared is None else shared.coef,
+            intercept=0.0 if shared is None else shared.intercept,
+            fit_intercept=local_intercept,
+            feature_names=users.feature_names,
+            statement=door.statement("Private FedRep", self.recipe, budget, users, rank=self.rank),
+        )
+
+    def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
+        if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
+            raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
+        n_rounds = self.n_rounds or N_ROUNDS
+        shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
+        whole = sum(shares.values())
+        mu = budget.split({name: share / whole for name, share in shares.items()})
+        with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
+            energy = _release_feature_energy(users, self.fit_intercept, door, mu["scale"])
+            shared = None
+            if self.shared_mean:
+                for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
+                    users, door, mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5, mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5,
+                    n_rounds=MEAN_ROUNDS, feature_energy=energy, centred=self.fit_intercept,
+                    with_intercept=self.fit_intercept,
+                ):  # fmt: skip
+                    advance()
+            U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            edge = None
+            for t in range(n_rounds):
+                sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
+                gradient = release_clipped(
+                    sums_from, edge, door, mu["sizes"] / n_rounds**0.5, mu["rounds"] / n_rounds**0.5, f"round {t + 1}"
+                )
+                edge = gradient.edge
+                U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
+                advance()
+        return shared, U
+
+    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        if self.recipe == "paper":
+            heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
+            return heads, np.zeros(block.n_users)
+        return super()._block_heads(block)
+
+
+def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, energy: float) -> np.ndarray:
+    """Alg. 1, line 10. The average signal of the scale-free gradients is energy/k times the error: hence the factor."""
+    d, k = U.shape
+    across = gradient - U @ (U.T @ gradient)  # along U nothing can be learned: heads absorb it
+    share = signal_share(across, noise_std, (d - k) * k)
+    return np.ascontiguousarray(np.linalg.qr(U + share * k / (people * energy) * across)[0])
+
+
+def _release_feature_energy(users: Users, local_intercept: bool, door: Door, mu: float) -> float:
+    """The median person's mean squared feature value: turns gradients into steps for features of any common scale."""
+    sizes = sum_over_people(users, lambda block: energy_counts(block, local_intercept))
+    counts = door.release(sizes.bounded("feature energy: sizes"), mu).value
+    first = densest_window(counts, WINDOW)
+    return lower_edge(quantile_bin(counts, first, WINDOW, 0.5)) ** 2
+
+
+def _release_initial_embedding(
+    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
+) -> np.ndarray:
+    """The top-k eigenvectors of the released second moment of everybody's own direction (in place of Alg. 2)."""
+    d = users.n_features
+    mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
+    sums = sum_over_people(users, lambda block: direction_sums(block, mean, intercept, local_intercept))
+    half = door.release(sums.bounded("initial embedding"), mu).value
+    return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, d))[1][:, -rank:])
+
+
+def _gradient_sums(users: Users, U: np.ndarray, shared: SharedMean | None, local_intercept: bool, lowest: int) -> BinnedSums:
+    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
+    return sum_over_people(
+        users, lambda block: embedding_gradient_sums(block, U, mean, intercept, local_intercept, lowest)
+    )

@@ -1,0 +1,127 @@
+"""Ridge heads: each person's coefficients on the shared embedding, her ridge strength chosen on her own rows.
+
+Given the billboard, a person's head reads nobody's rows but her own, so every choice here is free of budget. The
+strength is picked from a fixed grid by leave-one-out error, exact and closed-form through the hat matrix; people with
+fewer rows than the rank get a head too.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.errors import InputError
+from commonground.users import Block
+
+# Relative to the mean eigenvalue of a person's own Gram matrix. A larger strength must earn its place: it is taken only
+# when it lowers the leave-one-out error by _WORTHWHILE, so that with good data heads are plain least squares.
+STRENGTHS = np.array([1e-8, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])
+_WORTHWHILE = 0.95
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, strengths):  # type: ignore[no-untyped-def]
+    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+    heads = np.zeros((n, k))
+    intercepts = np.zeros(n)
+    for j in prange(n):
+        lo, hi = offsets[j], offsets[j + 1]
+        m = hi - lo
+        A = np.zeros((m, k))
+        r = np.empty(m)
+        for i in range(m):
+            r[i] = y[lo + i] - shared_intercept
+            for a in range(d):
+                x = np.float64(X[lo + i, a])
+                r[i] -= x * w[a]
+                for c in range(k):
+                    A[i, c] += x * U[a, c]
+        column_means = np.zeros(k)
+        if local_intercept:
+            intercepts[j] = r.mean()
+            for c in range(k):
+                column_means[c] = A[:, c].mean()
+                A[:, c] -= column_means[c]
+            r -= intercepts[j]
+        dual = m <= k  # the smaller of A Aᵀ and Aᵀ A has the same non-zero eigenvalues
+        gram = A @ A.T if dual else A.T @ A
+        mean_eigenvalue = np.trace(gram) / k
+        if m - local_intercept < 1 or not (mean_eigenvalue > 0.0 and mean_eigenvalue < math.inf):
+            continue
+        eigenvalues, Q = np.linalg.eigh(gram)
+        for c in range(eigenvalues.shape[0]):
+            eigenvalues[c] = max(eigenvalues[c], 1e-12 * mean_eigenvalue)
+        left = Q if dual else (A @ Q) / np.sqrt(eigenvalues)  # left singular vectors of A
+        projected = left.T @ r
+        best, chosen = math.inf, strengths[-1] * mean_eigenvalue
+        for s in range(strengths.shape[0]):
+            ridge = strengths[s] * mean_eigenvalue
+            error = 0.0
+            for i in range(m):
+                leverage = 1.0 / m if local_intercept else 0.0
+                residual = r[i]
+                for c in range(eigenvalues.shape[0]):
+                    kept = left[i, c] * eigenvalues[c] / (eigenvalues[c] + ridge)
+                    leverage += kept * left[i, c]
+                    residual -= kept * projected[c]
+                error += (residual / (1.0 - leverage)) ** 2 if leverage < 1.0 - 1e-6 else math.inf
+            if error < best * (_WORTHWHILE if best < math.inf else 1.0):
+                best, chosen = error, ridge
+        heads[j] = A.T @ (left @ (projected / (eigenvalues + chosen)))
+        if local_intercept:
+            for c in range(k):
+                intercepts[j] -= column_means[c] * heads[j, c]
+    return heads, intercepts
+
+
+def fit_heads(
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, local_intercept: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """(people, k) heads and (people,) local intercepts, the latter on top of the shared one."""
+    w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
+    return _fit(  # type: ignore[no-any-return]
+        block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,
+        local_intercept, STRENGTHS,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Head:
+    """One person's own model x → <coef, x> + intercept. Private: it belongs to that person alone."""
+
+    coef: np.ndarray  # (d,) the shared mean plus embedding · own coefficients
+    intercept: float
+    weights: np.ndarray  # (k,) own coefficients on the embedding
+
+    def __repr__(self) -> str:
+        return "<Head: private>"
+
+    def predict(self, X: Any) -> np.ndarray:
+        X = np.asarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != len(self.coef):
+            raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
+        return X @ self.coef + self.intercept
+
+
+def fit_head(
+    X: np.ndarray,
+    y: np.ndarray,
+    embedding: np.ndarray,
+    mean: np.ndarray | None,
+    shared_intercept: float,
+    local_intercept: bool,
+) -> Head:
+    """One person's head from her own rows."""
+    block = Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0)
+    heads, intercepts = fit_heads(block, embedding, mean, shared_intercept, local_intercept)
+    return head_from(embedding, mean, shared_intercept, heads[0], float(intercepts[0]))
+
+
+def head_from(
+    embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, weights: np.ndarray, own_intercept: float
+) -> Head:
+    """Put shared and own parts together."""
+    coef = embedding @ weights + (0.0 if mean is None else mean)
+    return Head(coef, shared_intercept + own_intercept, weights)

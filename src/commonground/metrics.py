@@ -1,0 +1,42 @@
+"""How good a shared embedding is. Where the truth is known, population errors are exact, not sampled."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.linalg import subspace_angles
+
+from commonground.billboard import Billboard
+from commonground.heads.ridge import fit_heads
+from commonground.users import Users
+
+if TYPE_CHECKING:
+    from commonground.datasets import Truth
+
+
+def subspace_distance(U: np.ndarray, V: np.ndarray) -> float:
+    """The sine of the largest principal angle between two column spaces: 0 for the same, 1 where one leaves the other.
+
+    >>> round(subspace_distance(np.eye(3)[:, :2], np.eye(3)[:, 1:]), 12)
+    1.0
+    """
+    return float(np.sin(subspace_angles(U, V)[0]))
+
+
+def population_mse(billboard: "Billboard | np.ndarray", users: Users, truth: "Truth") -> float:
+    """The expected squared error on a fresh row (x ~ N(0, I)), averaged over people, with heads fitted on their rows.
+
+    Give ``truth.embedding`` instead of a billboard for the floor: what heads reach on these rows when the embedding is
+    known. The label noise is part of both.
+    """
+    if isinstance(billboard, Billboard):
+        embedding, mean = billboard.embedding, billboard.mean
+        intercept, local_intercept = billboard.intercept, billboard.fit_intercept
+    else:
+        embedding, mean, intercept, local_intercept = np.asarray(billboard), None, 0.0, False
+    total = 0.0
+    for block in users.blocks():
+        people = slice(block.first, block.first + block.n_users)
+        heads, own = fit_heads(block, embedding, mean, intercept, local_intercept)
+        error = heads @ embedding.T - truth.heads[people] @ truth.embedding.T + (0.0 if mean is None else mean)
+        total += float((error**2).sum() + ((own + intercept) ** 2).sum())
+    return total / users.n_users + truth.noise**2

@@ -1,0 +1,35 @@
+"""Reading noisy histograms: what sizes people's contributions have. Post-processing of releases, so free."""
+
+import numpy as np
+
+from commonground.clipping import lower_edge
+
+
+def densest_window(counts: np.ndarray, width: int) -> int:
+    """The first of the ``width`` neighbouring bins that together hold the most people; bin 0 (nothing sent) left out.
+
+    >>> densest_window(np.array([99.0, 0.1, 0.0, 5.0, 7.0, 0.2]), width=2)
+    3
+    """
+    return 1 + int(np.argmax(np.convolve(counts[1:], np.ones(width), mode="valid")))
+
+
+def quantile_bin(counts: np.ndarray, first: int, width: int, quantile: float) -> float:
+    """Where, between bin edges, the given share of the people in the window lies below; whole numbers are edges.
+
+    >>> quantile_bin(np.array([0.0, 10.0, 10.0, 0.0]), first=1, width=3, quantile=0.25)
+    1.5
+    """
+    inside = counts[first : first + width]
+    below = np.cumsum(inside)
+    wanted = quantile * max(below[-1], 1.0)
+    at = int(np.argmax(below >= wanted))  # the noise may make `below` fall again: the first crossing decides
+    before = below[at - 1] if at else 0.0
+    return first + at + float(np.clip((wanted - before) / max(below[at] - before, 1e-12), 0.0, 1.0))
+
+
+def effective_people(counts: np.ndarray, first: int, width: int, edge: int) -> float:
+    """How many unclipped people the clipped sum is worth: Σ_b people_b · min(1, C / size_b)."""
+    sizes = lower_edge(np.arange(first, first + width) + 0.5)  # type: ignore[arg-type]
+    worth = np.maximum(counts[first : first + width], 0.0) * np.minimum(1.0, lower_edge(edge) / sizes)
+    return max(float(worth.sum()), 1.0)
