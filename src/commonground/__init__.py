@@ -3,6 +3,21 @@
 from commonground import datasets, metrics
 from commonground.billboard import Billboard, Statement
 from commonground.estimators.fedrep import PrivateFedRep
+from commonground.estimators.fedrep_paper import PaperSettings
+from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
+from commonground.estimators.own_data import OwnDataOnly
+from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
 
-__all__ = ["Billboard", "PrivateFedRep", "Statement", "Users", "datasets", "metrics"]
+__all__ = [
+    "Billboard",
+    "NonPrivateFedRep",
+    "OwnDataOnly",
+    "PaperSettings",
+    "PrivateFedRep",
+    "SingleModel",
+    "Statement",
+    "Users",
+    "datasets",
+    "metrics",
+]

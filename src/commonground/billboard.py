@@ -55,6 +55,8 @@ class Statement:
         what = f"{self.algorithm} (recipe {self.recipe!r}), trained on {self.n_users:,} people"
         if not self.private:
             return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
+        if not self.events:
+            return f"{what}. Nothing that depends on anybody's data is published."
         paragraph = (
             f"{what}. What is published here is (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for "
             f"every person: the unit is one {self.unit} with all of her rows, and neighbouring data sets differ in that "

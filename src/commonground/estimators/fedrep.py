@@ -6,20 +6,20 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
-from commonground.clipping import BinnedSums, from_symmetric_half, lower_edge
-from commonground.contributions.directions import direction_sums, energy_counts
-from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
+from commonground.clipping import BinnedSums, from_symmetric_half
+from commonground.contributions.directions import direction_sums
+from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget, check_rank
+from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.rounds import Door, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
-from commonground.thresholds import densest_window, quantile_bin
 from commonground.users import Block, Users
 
 N_ROUNDS = 20
@@ -134,7 +134,7 @@ class PrivateFedRep(PersonalModel):
         whole = sum(shares.values())
         mu = budget.split({name: share / whole for name, share in shares.items()})
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
-            energy = _release_feature_energy(users, self.fit_intercept, door, mu["scale"])
+            energy = release_feature_energy(users, self.fit_intercept, door, mu["scale"])
             shared = None
             if self.shared_mean:
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
@@ -168,14 +168,6 @@ def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, 
     across = gradient - U @ (U.T @ gradient)  # along U nothing can be learned: heads absorb it
     share = signal_share(across, noise_std, (d - k) * k)
     return np.ascontiguousarray(np.linalg.qr(U + share * k / (people * energy) * across)[0])
-
-
-def _release_feature_energy(users: Users, local_intercept: bool, door: Door, mu: float) -> float:
-    """The median person's mean squared feature value: turns gradients into steps for features of any common scale."""
-    sizes = sum_over_people(users, lambda block: energy_counts(block, local_intercept))
-    counts = door.release(sizes.bounded("feature energy: sizes"), mu).value
-    first = densest_window(counts, WINDOW)
-    return lower_edge(quantile_bin(counts, first, WINDOW, 0.5)) ** 2
 
 
 def _release_initial_embedding(

@@ -1,8 +1,9 @@
 """Ridge heads: each person's coefficients on the shared embedding, her ridge strength chosen on her own rows.
 
-Given the billboard, a person's head reads nobody's rows but her own, so every choice here is free of budget. The
-strength is picked from a fixed grid by leave-one-out error, exact and closed-form through the hat matrix; people with
-fewer rows than the rank get a head too.
+Given the billboard, a person's head reads nobody's rows but her own, so every choice here is free of budget. With more
+rows than coefficients the strength is k σ̂²/‖v̂‖² (Hoerl, Kennard and Baldwin): next to nothing when her rows fit well, strong
+when they are noise. With fewer there is no residual to judge by, and the strength is picked from a grid by leave-one-out
+error, exact through the hat matrix. So everybody gets a head, also with a single row.
 """
 
 import math
@@ -15,10 +16,28 @@ from numba import njit, prange
 from commonground.errors import InputError
 from commonground.users import Block
 
-# Relative to the mean eigenvalue of a person's own Gram matrix. A larger strength must earn its place: it is taken only
-# when it lowers the leave-one-out error by _WORTHWHILE, so that with good data heads are plain least squares.
+# Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
 STRENGTHS = np.array([1e-8, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])
 _WORTHWHILE = 0.95
+_SMALLEST = 1e-10  # of the mean eigenvalue: collinear rows must not divide by zero
+
+
+@njit(cache=True)
+def _leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, candidates):  # type: ignore[no-untyped-def]
+    """The candidate ridge with the smallest sum of squared leave-one-out residuals."""
+    best, chosen = math.inf, candidates[-1]
+    for s in range(candidates.shape[0]):
+        error = 0.0
+        for i in range(r.shape[0]):
+            leverage, residual = base_leverage, r[i]
+            for c in range(eigenvalues.shape[0]):
+                kept = left[i, c] * eigenvalues[c] / (eigenvalues[c] + candidates[s])
+                leverage += kept * left[i, c]
+                residual -= kept * projected[c]
+            error += (residual / (1.0 - leverage)) ** 2 if leverage < 1.0 - 1e-6 else math.inf
+        if error < best * (_WORTHWHILE if best < math.inf else 1.0):
+            best, chosen = error, candidates[s]
+    return chosen
 
 
 @njit(parallel=True, cache=True, nogil=True)
@@ -51,25 +70,23 @@ def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, strengths):  # 
         if m - local_intercept < 1 or not (mean_eigenvalue > 0.0 and mean_eigenvalue < math.inf):
             continue
         eigenvalues, Q = np.linalg.eigh(gram)
+        Q = np.ascontiguousarray(Q)
         for c in range(eigenvalues.shape[0]):
-            eigenvalues[c] = max(eigenvalues[c], 1e-12 * mean_eigenvalue)
+            eigenvalues[c] = max(eigenvalues[c], _SMALLEST * mean_eigenvalue)
         left = Q if dual else (A @ Q) / np.sqrt(eigenvalues)  # left singular vectors of A
         projected = left.T @ r
-        best, chosen = math.inf, strengths[-1] * mean_eigenvalue
-        for s in range(strengths.shape[0]):
-            ridge = strengths[s] * mean_eigenvalue
-            error = 0.0
-            for i in range(m):
-                leverage = 1.0 / m if local_intercept else 0.0
-                residual = r[i]
-                for c in range(eigenvalues.shape[0]):
-                    kept = left[i, c] * eigenvalues[c] / (eigenvalues[c] + ridge)
-                    leverage += kept * left[i, c]
-                    residual -= kept * projected[c]
-                error += (residual / (1.0 - leverage)) ** 2 if leverage < 1.0 - 1e-6 else math.inf
-            if error < best * (_WORTHWHILE if best < math.inf else 1.0):
-                best, chosen = error, ridge
-        heads[j] = A.T @ (left @ (projected / (eigenvalues + chosen)))
+        dof = m - k - local_intercept
+        if dof > 0:
+            noise = max((r * r).sum() - (projected * projected).sum(), 0.0) / dof
+            signal = (projected * projected / eigenvalues).sum()
+            ridge = k * noise / signal if signal > 0.0 else mean_eigenvalue
+        elif m == 1:  # nothing is left when one is left out: believe half of it
+            ridge = np.trace(gram)
+        else:
+            base_leverage = 1.0 / m if local_intercept else 0.0
+            ridge = _leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, strengths * mean_eigenvalue)
+        # v = Aᵀ (A Aᵀ + ridge)⁻¹ r, on the span of A's rows
+        heads[j] = A.T @ (left @ (projected / (eigenvalues + ridge)))
         if local_intercept:
             for c in range(k):
                 intercepts[j] -= column_means[c] * heads[j, c]
@@ -80,6 +97,8 @@ def fit_heads(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, local_intercept: bool
 ) -> tuple[np.ndarray, np.ndarray]:
     """(people, k) heads and (people,) local intercepts, the latter on top of the shared one."""
+    if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
+        return np.zeros((block.n_users, 0)), np.zeros(block.n_users)
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
     return _fit(  # type: ignore[no-any-return]
         block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,

@@ -1,0 +1,71 @@
+"""FedRep without privacy, run to convergence: what sharing could bring if nobody needed protection."""
+
+import numpy as np
+from scipy.optimize import minimize
+
+from commonground.billboard import Billboard, Statement
+from commonground.clipping import DirectionSums
+from commonground.contributions.directions import direction_sums
+from commonground.contributions.objective import loss_and_gradient
+from commonground.engines.local import sum_over_people
+from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.own_data import pooled_least_squares
+from commonground.ledger import Ledger
+from commonground.users import Block, Users
+
+
+class NonPrivateFedRep(PersonalModel):
+    """The least-squares shared embedding, by variable projection: heads at their optimum, L-BFGS on the embedding.
+
+    **Guarantee.** None. The statement says so; do not publish it.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=300, n_features=8, seed=1)
+    >>> model = cg.NonPrivateFedRep(rank=2, fit_intercept=False, shared_mean=False).fit(users)
+    >>> cg.metrics.subspace_distance(model.billboard_.embedding, truth.embedding) < 0.01
+    True
+    """
+
+    def __init__(
+        self, rank: int = 2, *, fit_intercept: bool = True, shared_mean: bool = True, max_iterations: int = 300
+    ) -> None:
+        self.rank = rank
+        self.fit_intercept = fit_intercept
+        self.shared_mean = shared_mean
+        self.max_iterations = max_iterations
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        check_rank(self.rank, users.n_features, "NonPrivateFedRep")
+        d, k = users.n_features, self.rank
+        mean, intercept = pooled_least_squares(users, self.fit_intercept) if self.shared_mean else (np.zeros(d), 0.0)
+
+        def directions(block: Block) -> DirectionSums:
+            return direction_sums(block, mean, intercept, self.fit_intercept)
+
+        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+            U, w = flat[d:].reshape(d, k), flat[:d]
+            loss, along_U, along_w = 0.0, np.zeros((d, k)), np.zeros(d)
+            for block in users.blocks():
+                part = loss_and_gradient(block, U, w, self.fit_intercept)
+                loss, along_U, along_w = loss + part[0], along_U + part[1], along_w + part[2]
+            along_w = along_w if self.shared_mean else np.zeros(d)
+            return loss / users.n_rows, np.concatenate([along_w, along_U.ravel()]) / users.n_rows
+
+        U = np.linalg.eigh(sum_over_people(users, directions).second_moment)[1][:, -k:]
+        options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
+        found = minimize(
+            objective, np.concatenate([mean, U.ravel()]), jac=True, method="L-BFGS-B", options=options
+        ).x
+        mean, U = found[:d], found[d:].reshape(d, k)
+        return Billboard(
+            embedding=np.ascontiguousarray(np.linalg.qr(U)[0]),
+            mean=mean if self.shared_mean else None,
+            intercept=intercept,
+            fit_intercept=self.fit_intercept,
+            feature_names=users.feature_names,
+            statement=Statement(
+                "FedRep", "non-private", np.inf, 0.0, users.n_users, d, False, "none", (), parameters={"rank": k}
+            ),
+        )

@@ -1,0 +1,72 @@
+"""Everybody alone: ridge regression on each person's own rows, the baseline that sharing must beat."""
+
+import numpy as np
+
+from commonground.billboard import Billboard, Statement
+from commonground.errors import InputError
+from commonground.estimators.base import PersonalModel
+from commonground.ledger import Ledger
+from commonground.users import Block, Users
+
+
+class OwnDataOnly(PersonalModel):
+    """Ridge regression for each person on her own rows.
+
+    Parameters
+    ----------
+    towards : what the coefficients are pulled to. None: zero; nothing is shared and no budget is needed. A ``Billboard``:
+        its shared mean, for example that of a private ``SingleModel``. "pooled": the least-squares model of all rows
+        together, which is **not private**; a strong baseline all the same.
+    fit_intercept : give each person an intercept of her own.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=50, n_features=5, seed=1)
+    >>> print(cg.OwnDataOnly().fit(users).billboard_.statement)
+    Own data only (recipe 'zero'), trained on 50 people. Nothing that depends on anybody's data is published.
+    """
+
+    def __init__(self, towards: "Billboard | str | None" = None, *, fit_intercept: bool = True) -> None:
+        self.towards = towards
+        self.fit_intercept = fit_intercept
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        d = users.n_features
+        mean, intercept, origin, epsilon, delta = np.zeros(d), 0.0, "zero", 0.0, 0.0
+        events, simulated, noise = (), False, "none needed"
+        if isinstance(self.towards, Billboard):
+            given = self.towards
+            if given.n_features != d:
+                raise InputError(f"towards has {given.n_features} features, the users have {d}; they must agree.")
+            mean, intercept = (np.zeros(d) if given.mean is None else given.mean), given.intercept
+            origin, epsilon, delta = "billboard", given.statement.epsilon, given.statement.delta
+            events, simulated, noise = given.statement.events, given.statement.simulated, given.statement.noise
+        elif self.towards == "pooled":
+            mean, intercept = pooled_least_squares(users, self.fit_intercept)
+            origin, epsilon, noise = "pooled", np.inf, "none"
+        elif self.towards is not None:
+            raise InputError(f"towards of OwnDataOnly must be None, 'pooled' or a Billboard, got {self.towards!r}.")
+        return Billboard(
+            embedding=np.eye(d),
+            mean=mean,
+            intercept=intercept,
+            fit_intercept=self.fit_intercept,
+            feature_names=users.feature_names,
+            statement=Statement("Own data only", origin, epsilon, delta, users.n_users, d, simulated, noise, events),
+        )
+
+
+def pooled_least_squares(users: Users, with_intercept: bool) -> tuple[np.ndarray, float]:
+    """Least squares over all rows of all people, from its normal equations; reads the rows once."""
+    d = users.n_features
+    moment = np.zeros((d + 2, d + 2))
+
+    def augmented(block: Block) -> np.ndarray:
+        return np.column_stack([block.X, np.full(block.n_rows, float(with_intercept)), block.y]).astype(np.float64)
+
+    for block in users.blocks():
+        rows = augmented(block)
+        moment += rows.T @ rows
+    solution = np.linalg.lstsq(moment[:-1, :-1], moment[:-1, -1], rcond=None)[0]
+    return solution[:d], float(solution[d]) if with_intercept else 0.0

@@ -1,0 +1,71 @@
+"""One private linear model for everybody: the baseline without personalisation."""
+
+import numpy as np
+
+from commonground.billboard import Billboard
+from commonground.estimators.base import PersonalModel, check_budget
+from commonground.estimators.feature_energy import release_feature_energy
+from commonground.estimators.rounds import Door
+from commonground.estimators.shared_mean import shared_mean_rounds
+from commonground.gate import randomness_from
+from commonground.ledger import InMemoryLedger, Ledger
+from commonground.progress import progress_bar
+from commonground.users import Users
+
+N_ROUNDS = 12
+SHARES = {"scale": 0.02, "sizes": 0.06, "rounds": 0.92}
+
+
+class SingleModel(PersonalModel):
+    """Linear regression with the same coefficients for everybody, private for every person.
+
+    Parameters are those of ``PrivateFedRep``. Each person's mean gradient counts once, whatever her number of rows.
+
+    Notes
+    -----
+    **Guarantee.** Unit and neighbours as in ``PrivateFedRep``. Through the gate pass the histogram of feature energies (√2)
+    and per round the histogram of gradient sizes (√2) and the sum of per-person gradients clipped to C (2C).
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=500, n_features=5, seed=1)
+    >>> cg.SingleModel(epsilon=1.0, simulation_seed=1).fit(users).billboard_.rank
+    0
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        fit_intercept: bool = True,
+        simulation_seed: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.fit_intercept = fit_intercept
+        self.simulation_seed = simulation_seed
+        self.verbose = verbose
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        budget = check_budget(self.epsilon, self.delta, users.n_users)
+        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        mu = budget.split(SHARES)
+        with progress_bar("training", N_ROUNDS, self.verbose) as advance:
+            energy = release_feature_energy(users, False, door, mu["scale"])
+            rounds = shared_mean_rounds(
+                users, door, mu_size=mu["sizes"] / N_ROUNDS**0.5, mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS,
+                feature_energy=energy, centred=False, with_intercept=self.fit_intercept,
+            )  # fmt: skip
+            for shared in rounds:
+                advance()
+        return Billboard(
+            embedding=np.zeros((users.n_features, 0)),
+            mean=shared.coef,
+            intercept=shared.intercept,
+            fit_intercept=False,  # nobody has an intercept of her own
+            feature_names=users.feature_names,
+            statement=door.statement("Single private model", "default", budget, users),
+        )
