@@ -18,7 +18,8 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.events import GaussianEvent, epsilon_spent
 from commonground.errors import BillboardError, InputError
-from commonground.heads.ridge import Head, fit_head
+from commonground.heads.ridge import Head, fit_head, fit_heads
+from commonground.users import Block
 
 SCHEMA_VERSION = 1
 _ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
@@ -103,6 +104,15 @@ class Billboard:
     def rank(self) -> int:
         return int(self.embedding.shape[1])
 
+    @property
+    def fingerprint(self) -> str:
+        """Names this billboard's arrays: heads remember which billboard they belong to."""
+        return hashlib.sha256(self._payload()).hexdigest()
+
+    def fit_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """(people, k) heads and (people,) own intercepts for the people of a block, each from her own rows."""
+        return fit_heads(block, self.embedding, self.mean, self.intercept, self.fit_intercept)
+
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
         X = check_features(X, self.n_features, self.feature_names)
@@ -125,10 +135,7 @@ class Billboard:
         folder = Path(path)
         if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
             raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
-        arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
-        if self.mean is not None:
-            arrays["mean"] = np.ascontiguousarray(self.mean)
-        payload = save_arrays(arrays)
+        payload = self._payload()
         document = {
             "schema_version": SCHEMA_VERSION,
             "sha256": hashlib.sha256(payload).hexdigest(),
@@ -153,6 +160,12 @@ class Billboard:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
         return folder
+
+    def _payload(self) -> bytes:
+        arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
+        if self.mean is not None:
+            arrays["mean"] = np.ascontiguousarray(self.mean)
+        return bytes(save_arrays(arrays))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Billboard":

@@ -11,9 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard, check_features
 from commonground.errors import InputError, PrivacyWarning, UnknownUserError
-from commonground.heads.ridge import fit_heads
 from commonground.ledger import Ledger
-from commonground.users import Users
+from commonground.users import Block, Users
 
 
 class PersonalModel(BaseEstimator):
@@ -30,6 +29,8 @@ class PersonalModel(BaseEstimator):
     def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | None = None) -> Self:
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays."""
         people = _as_users(X, y, users)
+        if people.n_users < 2:
+            raise InputError("there is only one person; a guarantee for each among many needs at least two. Check the user ids.")
         self.n_features_in_ = people.n_features
         self.billboard_ = self._publish(people, ledger)
         self._fit_heads(people)
@@ -51,9 +52,8 @@ class PersonalModel(BaseEstimator):
             self.heads_[here], self.own_intercepts_[here] = self._block_heads(block)
         self._position_of: dict[Any, int] | None = None
 
-    def _block_heads(self, block: Any) -> tuple[np.ndarray, np.ndarray]:
-        board = self.billboard_
-        return fit_heads(block, board.embedding, board.mean, board.intercept, board.fit_intercept)
+    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        return self.billboard_.fit_heads(block)
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part."""

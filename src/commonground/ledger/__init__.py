@@ -19,7 +19,7 @@ class InMemoryLedger:
     >>> book = InMemoryLedger(Budget(epsilon=1.0, delta=1e-6))
     >>> book.charge(GaussianEvent("too much", mu=1.0, sensitivity=1.0, noise_std=1.0, entries=1, simulated=False))
     Traceback (most recent call last):
-    commonground.errors.BudgetError: 'too much' would bring the spend to ε = 5.27..., more than the declared ε = 1.0...
+    commonground.errors.BudgetError: 'too much' would bring the spend to ε = 4.887, more than the declared ε = 1.0...
     >>> book.events
     ()
     """

@@ -1,0 +1,161 @@
+"""The command line: train, statement, personalize, predict, demo."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import pyarrow as pa
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from commonground.billboard import Billboard
+from commonground.errors import CommongroundError, InputError
+from commonground.estimators.fedrep import PrivateFedRep
+from commonground.heads.files import Heads
+from commonground.tables import read_columns, write_table
+from commonground.users import Users
+
+app = typer.Typer(
+    help="Personalised models for many people, with a privacy guarantee for every person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+to_people = Console(stderr=True)
+
+Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
+Board = Annotated[Path, typer.Argument(help="Folder of a billboard, as written by `train --out`.")]
+UserColumn = Annotated[str, typer.Option("--user", help="Column that says whose row it is.")]
+LabelColumn = Annotated[str, typer.Option("--label", help="Column to predict.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .parquet).")]
+
+
+@app.command()
+def train(
+    table: Table,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the billboard.")],
+    user: UserColumn = "user_id",
+    label: LabelColumn = "y",
+    features: Annotated[str | None, typer.Option(help="Comma-separated feature columns; all others by default.")] = None,
+    rank: Annotated[int, typer.Option(help="Number of shared directions.")] = 2,
+    epsilon: Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")] = 1.0,
+    delta: Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")] = 1e-6,
+    recipe: Annotated[str, typer.Option(help="'default', or 'paper' for the published algorithm line by line.")] = "default",
+    intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
+    shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,
+    rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 20 by default.")] = None,
+    simulation_seed: Annotated[int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Learn the shared part from everybody's rows and publish it as a billboard."""
+    users = Users.from_table(table, user=user, label=label, features=_split(features))
+    model = PrivateFedRep(
+        rank, epsilon, delta, recipe=recipe, fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds,
+        keep_heads=False, simulation_seed=simulation_seed, verbose=not as_json,
+    )  # fmt: skip
+    board = model.fit(users).billboard_
+    board.save(out)
+    _show_statement(board, as_json, out)
+
+
+@app.command()
+def statement(billboard: Board, as_json: AsJson = False) -> None:
+    """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
+    _show_statement(Billboard.load(billboard), as_json, billboard)
+
+
+@app.command()
+def personalize(
+    billboard: Board,
+    table: Table,
+    out: NewFile,
+    user: UserColumn = "user_id",
+    label: LabelColumn = "y",
+    as_json: AsJson = False,
+) -> None:
+    """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
+    board = Billboard.load(billboard)
+    users = Users.from_table(table, user=user, label=label, features=_feature_names(board))
+    Heads.fit(board, users).save(out, board)
+    if as_json:
+        _print_json({"heads": str(out), "people": users.n_users})
+    else:
+        typer.echo(f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own.")
+
+
+@app.command()
+def predict(
+    billboard: Board,
+    table: Table,
+    out: NewFile,
+    heads: Annotated[Path | None, typer.Option(help="Heads written by `personalize`; without, shared predictions.")] = None,
+    user: UserColumn = "user_id",
+    strict: Annotated[bool, typer.Option("--strict", help="Fail on a person without a head.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Answer each row by its person's own head, or by the shared part where she has none."""
+    board = Billboard.load(billboard)
+    own = None if heads is None else Heads.load(heads, board)
+    names = _feature_names(board)
+    rows = read_columns(table, [user, *names])
+    ids, X = rows.column(user).to_pylist(), board.check(rows.select(names))
+    if own is None:
+        prediction, known = board.predict(X), np.zeros(len(X), dtype=bool)
+    else:
+        prediction, known = own.predict(board, X, ids, strict)
+    write_table(pa.table({user: rows.column(user), "prediction": prediction, "has_own_head": known}), out)
+    if as_json:
+        _print_json({"predictions": str(out), "rows": len(X), "rows_with_own_head": int(known.sum())})
+    else:
+        typer.echo(f"Wrote {len(X):,} predictions to {out}; {int(known.sum()):,} from people's own heads.")
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the billboard.")] = Path("demo"),
+    people: Annotated[int, typer.Option(help="How many people to simulate.")] = 20_000,
+    seed: Annotated[int, typer.Option(help="Seed of the simulated people; the privacy noise is always real.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Simulate people who share a subspace, train privately at several ε and compare with the alternatives."""
+    from commonground.demo import run_demo
+
+    run_demo(out, people, seed, as_json)
+
+
+def _split(features: str | None) -> list[str] | None:
+    return None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+
+
+def _feature_names(board: Billboard) -> list[str]:
+    if board.feature_names is None:
+        raise InputError("this billboard was trained on arrays without column names; use it from Python, not on tables.")
+    return list(board.feature_names)
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def _show_statement(board: Billboard, as_json: bool, folder: Path) -> None:
+    if as_json:
+        _print_json({"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()})
+        return
+    typer.echo(str(board.statement))
+    typer.echo(f"Billboard: {folder} ({board.n_features} features, rank {board.rank}); arrays and statement verified.")
+
+
+def main() -> None:
+    """Entry point: a person's mistake is one clear line and exit code 2; a traceback means a bug of ours."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: to_people.print(f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True)
+        try:
+            app()
+        except (CommongroundError, OSError) as mistake:
+            to_people.print(f"[red]error:[/] {escape(str(mistake))}", soft_wrap=True, highlight=False)
+            sys.exit(2)

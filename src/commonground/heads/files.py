@@ -1,0 +1,84 @@
+"""Heads of many people in one Parquet file: private, unlike the billboard, and of no use without it."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from commonground.billboard import Billboard
+from commonground.errors import BillboardError, InputError, UnknownUserError
+from commonground.users import Users
+
+_FINGERPRINT = b"commonground.billboard"
+
+
+@dataclass(frozen=True, repr=False)
+class Heads:
+    """Everybody's own coefficients on one billboard's embedding."""
+
+    ids: pa.Array
+    weights: np.ndarray  # (n, k)
+    intercepts: np.ndarray  # (n,) on top of the shared intercept
+
+    def __repr__(self) -> str:
+        return "<Heads: private>"
+
+    @classmethod
+    def fit(cls, board: Billboard, users: Users) -> "Heads":
+        """A head for each person from her own rows."""
+        weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
+        for block in users.blocks():
+            here = slice(block.first, block.first + block.n_users)
+            weights[here], intercepts[here] = board.fit_heads(block)
+        return cls(pa.array(list(users.ids)), weights, intercepts)
+
+    def predict(self, board: Billboard, X: np.ndarray, ids: list[Any], strict: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Predictions, and which rows were answered by their person's own head."""
+        place = {user: at for at, user in enumerate(self.ids.to_pylist())}
+        at = np.fromiter((place.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
+        known = at >= 0
+        if strict and not known.all():
+            raise UnknownUserError(
+                f"user {ids[int(np.argmin(known))]!r} has no head ({int((~known).sum())} rows of unknown people). Add her "
+                "rows to `personalize`, or leave --strict out for the shared prediction."
+            )
+        prediction = board.predict(X)
+        own = ((X[known] @ board.embedding) * self.weights[at[known]]).sum(axis=1)
+        prediction[known] += own + self.intercepts[at[known]]
+        return prediction, known
+
+    def save(self, path: str | os.PathLike[str], board: Billboard) -> Path:
+        """Write one row per person; only the owner of the file may read it."""
+        target = Path(path)
+        k = self.weights.shape[1]
+        weights = pa.FixedSizeListArray.from_arrays(pa.array(self.weights.ravel()), k)
+        table = pa.table({"user": self.ids, "weights": weights, "intercept": self.intercepts})
+        table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint})
+        target.parent.mkdir(parents=True, exist_ok=True)
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+                pq.write_table(table, file)
+            draft.rename(target)
+        finally:
+            draft.unlink(missing_ok=True)
+        return target
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], board: Billboard) -> "Heads":
+        """Read heads and check that they belong to this billboard."""
+        try:
+            table = pq.read_table(path)
+            weights = np.asarray(table.column("weights").combine_chunks().flatten()).reshape(table.num_rows, -1)
+            heads = cls(table.column("user").combine_chunks(), weights, np.asarray(table.column("intercept")))
+        except (OSError, KeyError, ValueError, pa.ArrowException) as problem:
+            raise InputError(
+                f"{path} cannot be read as heads ({type(problem).__name__}). Give the file that `commonground personalize` wrote."
+            ) from None
+        if (table.schema.metadata or {}).get(_FINGERPRINT) != board.fingerprint.encode():
+            raise BillboardError(f"the heads in {path} were fitted on another billboard. Run `personalize` again on this one.")
+        return heads
