@@ -164,8 +164,8 @@ class DirectionSums:
     def of(cls, directions: np.ndarray) -> "DirectionSums":
         """Clip each row to norm one and add up the outer products."""
         norms = np.linalg.norm(directions, axis=1)
-        inside = directions / np.maximum(norms, 1.0)[:, None]
-        inside[~np.isfinite(norms)] = 0.0
+        finite = np.where(np.isfinite(norms)[:, None], directions, 0.0)
+        inside = finite * clip_factors(norms, 1.0)[:, None]
         chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
         return cls(sum(chunk.T @ chunk for chunk in chunks), len(inside))
 

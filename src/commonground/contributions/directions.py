@@ -16,6 +16,29 @@ from commonground.users import Block
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
 
 
+@njit(cache=True)
+def _solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
+    """Cholesky without LAPACK, which would raise on one person's strange rows and stop everybody's training."""
+    size = rhs.shape[0]
+    for c in range(size):
+        for b in range(c):
+            gram[c, c] -= gram[c, b] * gram[c, b]
+            rhs[c] -= gram[c, b] * rhs[b]
+        if not gram[c, c] > 0.0:
+            return False
+        gram[c, c] = math.sqrt(gram[c, c])
+        rhs[c] /= gram[c, c]
+        for q in range(c + 1, size):
+            for b in range(c):
+                gram[q, c] -= gram[q, b] * gram[c, b]
+            gram[q, c] /= gram[c, c]
+    for c in range(size - 1, -1, -1):
+        for b in range(c + 1, size):
+            rhs[c] -= gram[b, c] * rhs[b]
+        rhs[c] /= gram[c, c]
+    return True
+
+
 @njit(parallel=True, cache=True, nogil=True)
 def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
@@ -42,10 +65,10 @@ def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[n
         gram = rows @ rows.T if m <= d else rows.T @ rows
         for i in range(size):
             gram[i, i] += _RIDGE * energy / size
-        if m <= d:
-            theta = rows.T @ np.linalg.solve(gram, labels)
-        else:
-            theta = np.linalg.solve(gram, rows.T @ labels)
+        solution = labels if m <= d else rows.T @ labels
+        if not _solve_in_place(gram, solution):
+            continue
+        theta = rows.T @ solution if m <= d else solution
         norm = math.sqrt((theta * theta).sum())
         if norm > 0.0 and norm < math.inf:
             directions[j] = theta / norm

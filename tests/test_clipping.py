@@ -1,0 +1,141 @@
+"""STYLE's neighbour test: whoever replaces a person, no private sum moves by more than its stated sensitivity."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from conftest import ragged_block, replace_person, strange_people
+
+from commonground.clipping import (
+    N_BINS,
+    BinnedSums,
+    BoundedSum,
+    DirectionSums,
+    bin_of,
+    clip_factors,
+    from_symmetric_half,
+    lower_edge,
+    symmetric_half,
+)
+from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_gradient_sums
+from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
+from commonground.users import Block
+
+D = 6
+U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
+W0 = np.random.default_rng(6).standard_normal(D)
+LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
+
+STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
+    "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
+    "gradients, low clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(LOWEST + 1, "g"),
+    "gradients": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(121, "g"),
+    "gradients, mean and intercepts": lambda b: embedding_gradient_sums(b, U, W0, 0.3, True, LOWEST).clipped_at(121, "g"),
+    "gradients, high clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(
+        LOWEST + WINDOW - 1, "g"
+    ),
+    "gradients, far window": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, 1).clipped_at(2, "g"),
+    "gradients, high window": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, N_BINS - WINDOW).clipped_at(
+        N_BINS - 1, "g"
+    ),
+    "mean gradient sizes": lambda b: mean_gradient_sums(b, W0, 0.1, True, True, LOWEST).histogram("h"),
+    "mean gradients": lambda b: mean_gradient_sums(b, W0, 0.1, False, True, LOWEST).clipped_at(121, "m"),
+    "mean gradients, centred": lambda b: mean_gradient_sums(b, W0, 0.1, True, True, LOWEST).clipped_at(118, "m"),
+    "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
+    "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
+    "feature energy": lambda b: energy_counts(b, True).bounded("e"),
+    "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),
+    "paper: gradients": lambda b: batch_gradient_sums(b, U, 2, 4, 0.7).bounded("p"),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
+def test_replacing_a_person_moves_the_sum_by_at_most_its_sensitivity(name: str, dtype: type, seed: int) -> None:
+    block = ragged_block(seed, dtype=dtype)
+    before = STATISTICS[name](block)
+    largest = 0.0
+    for kind, (X, y) in strange_people(D).items():
+        with np.errstate(over="ignore"):
+            neighbour = replace_person(block, person=seed + 3, X=X, y=y)
+        after = STATISTICS[name](neighbour)
+        assert np.isfinite(after.value).all(), kind
+        assert after.sensitivity == before.sensitivity, f"{kind}: the sensitivity depends on the data"
+        moved = float(np.linalg.norm(after.value - before.value))
+        assert moved <= before.sensitivity, f"{kind} moved it by {moved}"
+        largest = max(largest, moved)
+    assert largest > 0, "the statistic does not read the rows"
+
+
+def test_two_opposite_people_reach_the_sensitivity() -> None:
+    """2C is not only enough but needed: people with equal rows and opposite labels nearly attain it."""
+    block = ragged_block(0, n_users=5)
+    rows = np.random.default_rng(1).standard_normal((20, D))
+    labels = 1e6 * (rows @ W0)
+    value = [
+        mean_gradient_sums(replace_person(block, 2, rows, sign * labels), np.zeros(D), 0.0, False, False, LOWEST)
+        for sign in (1, -1)
+    ]
+    sums = [v.clipped_at(121, "m") for v in value]
+    assert np.linalg.norm(sums[0].value - sums[1].value) == pytest.approx(sums[0].sensitivity, rel=1e-6)
+
+
+def slow_clipped_sum(contributions: list[np.ndarray], clip: float) -> np.ndarray:
+    return sum(g * min(1.0, clip / np.linalg.norm(g)) for g in contributions if np.linalg.norm(g) > 0)
+
+
+def test_binned_sums_clip_at_every_edge_like_the_slow_version(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    contributions = [rng.standard_normal((2, 3)) * 10 ** rng.uniform(-1, 1) for _ in range(200)]
+    lowest, window = 113, 16
+    sums = BinnedSums(np.zeros(N_BINS, int), np.zeros((window, 2, 3)), np.zeros((window, 2, 3)), lowest)
+    for g in contributions:
+        norm = np.linalg.norm(g)
+        b = bin_of(norm**2)
+        at = min(max(b - lowest, 0), window - 1)
+        sums.counts[b] += 1
+        sums.raw[at] += g
+        sums.unit[at] += g / norm
+    for edge in range(lowest + 1, lowest + window):
+        clipped = sums.clipped_at(edge, "g")
+        np.testing.assert_allclose(clipped.value, slow_clipped_sum(contributions, lower_edge(edge)), atol=1e-9)
+        assert clipped.sensitivity == pytest.approx(2 * lower_edge(edge), rel=1e-5)
+        assert clipped.sensitivity > 2 * lower_edge(edge)
+    for edge in (lowest, lowest + window):
+        with pytest.raises(ValueError, match="outside the window"):
+            sums.clipped_at(edge, "g")
+
+
+@pytest.mark.parametrize("norm", [0.7, 1.0, 1.5, 2.0**-59, 2.0**59, 1e-30, 1e300])
+def test_bins_bound_the_norms_in_them(norm: float) -> None:
+    b = bin_of(norm**2) if norm < 1e100 else bin_of(np.inf)
+    if b > 1:
+        assert lower_edge(b) <= norm * (1 + 1e-15)
+    if 0 < b < N_BINS - 1:
+        assert norm <= lower_edge(b + 1)
+    assert bin_of(0.0) == bin_of(np.nan) == bin_of(np.inf) == 0
+
+
+def test_symmetric_half_is_an_isometry(seed: int) -> None:
+    half = np.random.default_rng(seed).standard_normal((5, 5))
+    matrix = half + half.T
+    assert np.linalg.norm(symmetric_half(matrix)) == pytest.approx(np.linalg.norm(matrix))
+    np.testing.assert_allclose(from_symmetric_half(symmetric_half(matrix), 5), matrix)
+
+
+def test_directions_longer_than_one_are_clipped() -> None:
+    sums = DirectionSums.of(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 1.0], [np.inf, 0.0]]))
+    np.testing.assert_allclose(sums.second_moment, np.array([[0.36, 0.48], [0.48, 0.64]]) * 1.25)
+
+
+def test_clip_factors() -> None:
+    np.testing.assert_allclose(clip_factors(np.array([0.0, 1.0, 10.0, np.nan]), 5.0), [1.0, 1.0, 0.5, 0.0])
+
+
+@pytest.mark.parametrize(
+    "private", [BinnedSums(np.full(N_BINS, 777), np.full((2, 1, 1), 777.0), np.full((2, 1, 1), 777.0), 1)]
+)
+def test_private_sums_do_not_print(private: object) -> None:
+    assert "777" not in repr(private)
