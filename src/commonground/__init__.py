@@ -1,6 +1,6 @@
 """Personalised models for many people, trained together, with a privacy guarantee for every person."""
 
-from commonground import datasets, metrics
+from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
@@ -18,6 +18,8 @@ __all__ = [
     "SingleModel",
     "Statement",
     "Users",
+    "accounting",
     "datasets",
+    "errors",
     "metrics",
 ]

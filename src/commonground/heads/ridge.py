@@ -17,9 +17,9 @@ from commonground.errors import InputError
 from commonground.users import Block
 
 # Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
-STRENGTHS = np.array([1e-8, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])
+STRENGTHS = np.array([1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])
 _WORTHWHILE = 0.95
-_SMALLEST = 1e-10  # of the mean eigenvalue: collinear rows must not divide by zero
+_SMALLEST = 1e-13  # of the mean eigenvalue: collinear rows must not divide by zero
 
 
 @njit(cache=True)
@@ -34,7 +34,7 @@ def _leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, candida
                 kept = left[i, c] * eigenvalues[c] / (eigenvalues[c] + candidates[s])
                 leverage += kept * left[i, c]
                 residual -= kept * projected[c]
-            error += (residual / (1.0 - leverage)) ** 2 if leverage < 1.0 - 1e-6 else math.inf
+            error += (residual / (1.0 - leverage)) ** 2 if leverage < 1.0 - 1e-9 else math.inf
         if error < best * (_WORTHWHILE if best < math.inf else 1.0):
             best, chosen = error, candidates[s]
     return chosen

@@ -1,0 +1,180 @@
+"""What a person may expect of every estimator, whatever its algorithm."""
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+
+import commonground as cg
+from commonground.errors import InputError, UnknownUserError
+
+ESTIMATORS: dict[str, Any] = {
+    "PrivateFedRep": cg.PrivateFedRep(rank=2, epsilon=4.0, simulation_seed=1),
+    "PrivateFedRep, no mean": cg.PrivateFedRep(
+        rank=2, epsilon=4.0, fit_intercept=False, shared_mean=False, simulation_seed=1
+    ),
+    "PrivateFedRep, paper": cg.PrivateFedRep(
+        rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(n_rounds=2)
+    ),
+    "SingleModel": cg.SingleModel(epsilon=4.0, simulation_seed=1),
+    "NonPrivateFedRep": cg.NonPrivateFedRep(rank=2),
+    "OwnDataOnly": cg.OwnDataOnly(),
+    "OwnDataOnly, pooled": cg.OwnDataOnly("pooled"),
+}
+each = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
+
+
+@pytest.fixture(scope="module")
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Ragged people with text ids, rows in random order."""
+    rng = np.random.default_rng(0)
+    ids = np.array([f"user-{j}" for j in rng.integers(0, 150, 1500)])
+    X = rng.standard_normal((1500, 8))
+    heads = {user: rng.standard_normal(2) for user in np.unique(ids)}
+    y = np.array([x[:2] @ heads[user] for x, user in zip(X, ids, strict=True)]) + 0.1 * rng.standard_normal(1500)
+    return X, y, ids
+
+
+def fit(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cg.errors.RecipeWarning)
+        return clone(estimator).fit(*args, **kwargs)
+
+
+@each
+def test_init_only_stores(estimator: Any) -> None:
+    twin = clone(estimator)
+    assert str(twin.get_params()) == str(estimator.get_params())
+    assert [name for name in vars(twin) if name.endswith("_")] == []
+    with pytest.raises(NotFittedError):
+        twin.predict(np.zeros((1, 8)))
+
+
+@each
+def test_arrays_frames_and_users_give_the_same_model(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    frame = pd.DataFrame(X, columns=list("abcdefgh")).assign(y=y, user_id=ids)
+    models = [
+        fit(estimator, X, y, users=ids),
+        fit(estimator, cg.Users.from_arrays(X, y, ids)),
+        fit(estimator, cg.Users.from_table(frame)),
+    ]
+    for model in models[1:]:
+        np.testing.assert_allclose(model.predict(X, users=ids), models[0].predict(X, users=ids), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(models[2].predict(frame[list("hgfedcba")], users=ids), models[0].predict(X, users=ids))
+
+
+@each
+def test_fitting_twice_is_fitting_once(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    model = clone(estimator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cg.errors.RecipeWarning)
+        assert model.fit(X[:700], y[:700], users=ids[:700]) is model
+        model.fit(X, y, users=ids)
+    np.testing.assert_array_equal(model.billboard_.embedding, fit(estimator, X, y, users=ids).billboard_.embedding)
+
+
+@each
+def test_unknown_people(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    model = fit(estimator, X, y, users=ids)
+    strangers = model.predict(X[:3], users=["nobody", ids[1], None])
+    np.testing.assert_array_equal(strangers[[0, 2]], model.billboard_.predict(X[[0, 2]]))
+    np.testing.assert_array_equal(model.predict(X[:3]), model.billboard_.predict(X[:3]))
+    with pytest.raises(UnknownUserError, match="'nobody'"):
+        model.predict(X[:3], users=["nobody", ids[1], ids[2]], strict=True)
+
+
+@each
+def test_a_newcomer_with_the_same_rows_gets_the_same_head(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    if getattr(estimator, "recipe", "") == "paper":
+        pytest.skip("the paper fits training heads on half of the rows only")
+    model = fit(estimator, X, y, users=ids)
+    mine = ids == ids[0]
+    head = model.billboard_.personalize(X[mine], y[mine])
+    np.testing.assert_allclose(head.predict(X[mine]), model.predict(X[mine], users=ids[mine]), rtol=1e-8, atol=1e-8)
+
+
+@each
+def test_save_and_load(estimator: Any, rows: Any, tmp_path: Path) -> None:
+    X, y, ids = rows
+    board = fit(estimator, X, y, users=ids).billboard_
+    again = cg.Billboard.load(board.save(tmp_path / "board"))
+    np.testing.assert_array_equal(again.predict(X), board.predict(X))
+    assert str(again.statement) == str(board.statement)
+
+
+@each
+def test_statement_and_spend(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    statement = fit(estimator, X, y, users=ids).billboard_.statement
+    assert statement.unit == "person"
+    assert statement.relation == "replace-one"
+    if statement.events:
+        assert 0 < statement.epsilon_spent <= statement.epsilon == 4.0
+        assert cg.accounting.events.epsilon_by_pld(statement.events, statement.delta) <= 4.0 * (1 + 1e-3)
+        assert statement.simulated
+        assert str(statement).startswith("SIMULATED")
+    else:
+        assert statement.epsilon in (0.0, np.inf)
+
+
+@each
+def test_pipelines(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    pipeline = make_pipeline(FunctionTransformer(np.tanh), clone(estimator))
+    step = pipeline.steps[-1][0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cg.errors.RecipeWarning)
+        pipeline.fit(X, y, **{f"{step}__users": ids})
+    assert pipeline.predict(X, users=ids).shape == (1500,)
+
+
+@each
+def test_bad_input(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    model = fit(estimator, X, y, users=ids)
+    for bad_call in (
+        lambda: fit(estimator, X, y),
+        lambda: fit(estimator, X),
+        lambda: fit(estimator, X, y, users=ids[:-1]),
+        lambda: fit(estimator, X, y, users=["same"] * 1500),
+        lambda: fit(estimator, np.where(X > 3, np.nan, X), y, users=ids),
+        lambda: fit(estimator, cg.Users.from_arrays(X, y, ids), y),
+        lambda: model.predict(X[:, :5], users=ids),
+        lambda: model.predict(X, users=ids[:5]),
+    ):
+        with pytest.raises(InputError):
+            bad_call()
+
+
+@pytest.mark.parametrize("name", ["PrivateFedRep", "NonPrivateFedRep"])
+@pytest.mark.parametrize("rank", [0, -1, 8, 9, 1.5, "two", True])
+def test_impossible_ranks(name: str, rank: Any, rows: Any) -> None:
+    X, y, ids = rows
+    with pytest.raises(InputError, match="rank of"):
+        getattr(cg, name)(rank=rank).fit(X, y, users=ids)
+
+
+@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.SingleModel])
+def test_a_large_delta_warns(make: Any, rows: Any) -> None:
+    X, y, ids = rows
+    with pytest.warns(cg.errors.PrivacyWarning, match="delta"):
+        make(delta=0.1).fit(X, y, users=ids)
+
+
+@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.SingleModel])
+@pytest.mark.parametrize(("epsilon", "delta"), [(0, 1e-6), (-1, 1e-6), (np.nan, 1e-6), (1, 0), (1, 1)])
+def test_impossible_budgets(make: Any, epsilon: float, delta: float, rows: Any) -> None:
+    X, y, ids = rows
+    with pytest.raises(InputError, match=r"epsilon|delta"):
+        make(epsilon=epsilon, delta=delta).fit(X, y, users=ids)

@@ -1,0 +1,65 @@
+"""Heads against scikit-learn and against leaving rows out for real."""
+
+import numpy as np
+import pytest
+from conftest import ragged_block
+from sklearn.linear_model import Ridge
+
+from commonground.heads.ridge import STRENGTHS, fit_head, fit_heads
+
+
+@pytest.mark.parametrize("local_intercept", [False, True])
+def test_strength_is_hoerl_kennard_baldwin(local_intercept: bool, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    X, U = rng.standard_normal((12, 5)), np.linalg.qr(rng.standard_normal((5, 2)))[0]
+    mean, y = rng.standard_normal(5), rng.standard_normal(12)
+    head = fit_head(X, y, U, mean, 0.7, local_intercept)
+    A, r = X @ U, y - X @ mean - 0.7
+    Ac, rc = (A - A.mean(axis=0), r - r.mean()) if local_intercept else (A, r)
+    v = np.linalg.lstsq(Ac, rc, rcond=None)[0]
+    strength = 2 * ((rc - Ac @ v) ** 2).sum() / (12 - 2 - local_intercept) / (v @ v)
+    expected = Ridge(alpha=strength, fit_intercept=local_intercept).fit(A, r)
+    np.testing.assert_allclose(head.weights, expected.coef_, atol=1e-10)
+    np.testing.assert_allclose(head.predict(X), expected.predict(A) + X @ mean + 0.7, atol=1e-10)
+
+
+@pytest.mark.parametrize("local_intercept", [False, True])
+@pytest.mark.parametrize("rows", [2, 3, 4, 5])
+def test_with_few_rows_the_strength_is_chosen_by_leaving_one_out(rows: int, local_intercept: bool) -> None:
+    """The closed-form choice equals refitting without each row in turn."""
+    rng = np.random.default_rng(rows)
+    k = 5
+    A, y = rng.standard_normal((rows, k)), rng.standard_normal(rows)
+    Ac = A - A.mean(axis=0) if local_intercept else A
+    candidates = STRENGTHS * (Ac**2).sum() / k
+    best, chosen = np.inf, candidates[-1]
+    for strength in candidates:
+        error = 0.0
+        for i in range(rows):
+            kept = np.arange(rows) != i
+            model = Ridge(alpha=strength, fit_intercept=local_intercept, solver="svd").fit(A[kept], y[kept])
+            error += (y[i] - model.predict(A[i : i + 1])[0]) ** 2
+        if error < best * (0.95 if best < np.inf else 1.0):
+            best, chosen = error, strength
+    expected = Ridge(alpha=chosen, fit_intercept=local_intercept, solver="svd").fit(A, y)
+    head = fit_head(A, y, np.eye(k), None, 0.0, local_intercept)
+    np.testing.assert_allclose(head.weights, expected.coef_, atol=1e-6)
+
+
+def test_everybody_gets_a_finite_head() -> None:
+    block = ragged_block(1, n_users=80, d=6, dtype=np.float32, high=9)
+    heads, intercepts = fit_heads(block, np.eye(6)[:, :4], None, 0.0, True)
+    assert heads.shape == (80, 4)
+    assert np.isfinite(heads).all()
+    assert np.isfinite(intercepts).all()
+
+
+def test_one_row_and_no_signal() -> None:
+    one = fit_head(np.array([[2.0, 0.0]]), np.array([4.0]), np.eye(2)[:, :1], None, 0.0, False)
+    assert one.weights == pytest.approx([1.0])  # half of what would fit exactly
+    nothing = fit_head(np.zeros((4, 2)), np.ones(4), np.eye(2)[:, :1], None, 0.0, True)
+    assert nothing.weights == pytest.approx([0.0])
+    assert nothing.intercept == pytest.approx(1.0)
+    collinear = fit_head(np.ones((6, 3)), np.full(6, 3.0), np.eye(3)[:, :2], None, 0.0, False)
+    np.testing.assert_allclose(collinear.predict(np.ones((1, 3))), [3.0], rtol=1e-6)
+    assert "private" in repr(one)

@@ -1,0 +1,51 @@
+"""Rules of the house that a reader can rely on: one door, one source of protective noise, rooms in order."""
+
+import ast
+import re
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "commonground"
+FILES = {str(path.relative_to(SOURCE)): path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py")}
+
+
+def imports(text: str) -> set[str]:
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    return found
+
+
+def users_of(module: str) -> set[str]:
+    return {name for name, text in FILES.items() if any(i == module or i.startswith(module + ".") for i in imports(text))}
+
+
+def test_noise_has_one_caller() -> None:
+    assert users_of("commonground.gate.noise") == {"gate/release.py"}
+
+
+def test_only_the_gate_draws() -> None:
+    """OpenDP and generators appear in the gate; simulated data has generators of its own."""
+    assert users_of("opendp") == {"gate/noise.py"}
+    drawing = {name for name, text in FILES.items() if re.search(r"np\.random|default_rng|standard_normal|random\.", text)}
+    assert drawing == {"gate/noise.py", "gate/randomness.py", "datasets.py"}
+    assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())
+
+
+def test_contributions_know_neither_noise_nor_budget() -> None:
+    for name in FILES:
+        if name.startswith(("contributions/", "engines/", "heads/")):
+            forbidden = {i for i in imports(FILES[name]) if re.match(r"commonground\.(gate|ledger|estimators)", i)}
+            assert not forbidden, f"{name} imports {forbidden}"
+
+
+def test_sensitivities_are_made_in_clipping_only() -> None:
+    makers = {name for name, text in FILES.items() if re.search(r"BoundedSum\(", text)}
+    assert makers == {"clipping.py"}
+
+
+def test_no_pickle() -> None:
+    assert not users_of("pickle")
+    assert not users_of("joblib")
