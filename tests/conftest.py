@@ -45,6 +45,8 @@ def strange_people(d: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "one row": (rows[:1], np.array([5.0])),
         "collinear": (np.ones((8, 1)) * rows[:1], rng.standard_normal(8)),
         "many rows": (rng.standard_normal((500, d)), 100 * rng.standard_normal(500)),
+        "one huge row": (1e12 * rows * (np.arange(8) == 1)[:, None], 1e12 * np.ones(8)),
+        "orthogonal": (1e9 * np.eye(8, d), np.ones(8)),
         "huge labels": (rows, 1e30 * rng.standard_normal(8)),
     }
 

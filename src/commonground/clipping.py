@@ -58,11 +58,12 @@ class BoundedSum:
 def rounding_margin(n_users: int) -> float:
     """Relative room for floating-point addition, which does not commute.
 
-    Replacing one person can change the rounding of every partial sum after her. Sums are taken in chunks of CHUNK people
-    and then over the chunks, so an entry passes through at most CHUNK + n/CHUNK additions, each wrong by at most 2⁻⁵³ of
-    a partial sum of norm at most n·C, for both neighbours. The 1e-9 covers the rounding inside one contribution.
+    Replacing one person can change the rounding of every partial sum after her. Sums are taken in chunks of CHUNK people,
+    over the chunks of a block, and over blocks as a tree, so an entry passes through at most CHUNK + n/CHUNK + 64
+    additions, each wrong by at most 2⁻⁵³ of a partial sum of norm at most n·C, for both neighbours. The 1e-9 covers the
+    rounding inside one contribution.
     """
-    return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK)
+    return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK + 64)
 
 
 @dataclass(frozen=True, repr=False)

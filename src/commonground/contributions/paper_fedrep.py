@@ -5,49 +5,42 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import ClippedSums, clip_factors
+from commonground.clipping import CHUNK, ClippedSums, clip_factors
 from commonground.users import Block
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def _pair_factors(X, y, offsets):  # type: ignore[no-untyped-def]
-    """s_j = Σ y x over the first half of a person's rows, and the Frobenius norm of Z_j from the rows' Gram matrix."""
+def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    sums, norms, scales = np.zeros((n, d)), np.zeros(n), np.zeros(n)
-    for j in prange(n):
-        lo, m = offsets[j], offsets[j + 1] - offsets[j]
-        half = m // 2
-        if half < 2:
-            continue
-        a = np.empty((half, d))
-        for i in range(half):
-            for c in range(d):
-                a[i, c] = np.float64(y[lo + i]) * X[lo + i, c]
-                sums[j, c] += a[i, c]
-        products = a @ a.T
-        # ‖s sᵀ − Σ a aᵀ‖² = ‖s‖⁴ − 2 Σ (aᵢ·s)² + Σ (aᵢ·aₗ)², all from the Gram matrix
-        total = products.sum()
-        squared = total * total
-        for i in range(half):
-            squared -= 2.0 * products[i].sum() ** 2
-        squared += (products * products).sum()
-        scales[j] = 2.0 / (m * (m - 1.0))  # as printed, although only half of the rows are summed
-        norms[j] = scales[j] * math.sqrt(max(squared, 0.0))
-    return sums, norms, scales
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    sums = np.zeros((n_chunks, d, d))
+    for chunk in prange(n_chunks):
+        Z, s, a = np.empty((d, d)), np.empty(d), np.empty(d)
+        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
+            lo, m = offsets[j], offsets[j + 1] - offsets[j]
+            if m // 2 < 2:
+                continue
+            Z[:], s[:] = 0.0, 0.0
+            for i in range(m // 2):  # Σ_{i≠l} aᵢ aₗᵀ, row by row: what came before with what comes now
+                for c in range(d):
+                    a[c] = np.float64(y[lo + i]) * X[lo + i, c]
+                for c in range(d):
+                    for b in range(d):
+                        Z[c, b] += s[c] * a[b] + a[c] * s[b]
+                for c in range(d):
+                    s[c] += a[c]
+            # The norm is that of the very matrix that is added: a norm from a formula could miss its rounding.
+            scale = 2.0 / (m * (m - 1.0))  # as printed, although only half of the rows are summed
+            norm = scale * math.sqrt((Z * Z).sum())
+            if norm > 0.0 and norm < math.inf:
+                sums[chunk] += Z * (scale * min(1.0, clip_norm / norm))
+    return sums
 
 
 def pair_sums(block: Block, clip_norm: float) -> ClippedSums:
     """Σ_j clip(Z_j, ψ_init), Z_j = 2/(m(m−1)) Σ_{i≠l} y_i y_l x_i x_lᵀ over her first half (Alg. 2, line 4)."""
-    sums, norms, scales = _pair_factors(block.X, block.y, block.offsets)
-    weights = clip_factors(norms, clip_norm) * scales
-    sums[~np.isfinite(norms)] = 0.0
-    sizes = np.diff(block.offsets)
-    row = np.arange(block.n_rows) - np.repeat(block.offsets[:-1], sizes)
-    person = np.repeat(np.arange(block.n_users), sizes)
-    used = (row < sizes[person] // 2) & (weights[person] > 0)
-    a = block.X[used].astype(np.float64) * block.y[used, None]
-    value = (sums * weights[:, None]).T @ sums - (a * weights[person[used], None]).T @ a
-    return ClippedSums(value, clip_norm, block.n_users)
+    sums = _clipped_pairs(block.X, block.y, block.offsets, clip_norm)
+    return ClippedSums(sums.sum(axis=0), clip_norm, block.n_users)
 
 
 @njit(parallel=True, cache=True, nogil=True)

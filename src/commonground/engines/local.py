@@ -14,9 +14,18 @@ Sum = TypeVar("Sum", bound=Addable)
 
 
 def sum_over_people(users: Users, block_sum: Callable[[Block], Sum]) -> Sum:
-    """Add up ``block_sum`` over all blocks of whole people."""
-    blocks = users.blocks()
-    total = block_sum(next(blocks))
-    for block in blocks:
-        total = total + block_sum(block)
+    """Add up ``block_sum`` over all blocks of whole people.
+
+    Sums of equally many blocks are added first, like carrying digits. So a block's sum passes through at most
+    log₂(blocks) additions, and their rounding stays within ``clipping.rounding_margin`` however the rows are cut.
+    """
+    waiting: list[tuple[int, Sum]] = []  # (carries so far, sum)
+    for block in users.blocks():
+        carries, total = 0, block_sum(block)
+        while waiting and waiting[-1][0] == carries:
+            carries, total = carries + 1, waiting.pop()[1] + total
+        waiting.append((carries, total))
+    total = waiting.pop()[1]
+    while waiting:
+        total = waiting.pop()[1] + total
     return total

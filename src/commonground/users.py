@@ -1,0 +1,260 @@
+"""Rows grouped by person: who there is, and their rows in blocks of whole people.
+
+`commonground.people` finds out who owns which row; `commonground.tables` reads tables and keeps the grouped rows, in memory
+or on disk.
+"""
+
+import errno
+import numbers
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from commonground.errors import InputError, UnknownUserError
+from commonground.people import People, as_id_batches, find_people, no_rows, row_places
+from commonground.tables import (
+    MemoryRows,
+    PathLike,
+    Rows,
+    Scratch,
+    load_rows,
+    not_numeric,
+    open_table,
+    require_finite,
+    require_unique,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole people, the rows of one person adjacent."""
+
+    X: np.ndarray  # (rows, d) C-contiguous, float32 or float64
+    y: np.ndarray  # (rows,) of the same dtype
+    offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
+    first: int  # position of the block's first person in Users.ids
+
+    @property
+    def n_users(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+
+class Users:
+    """Many people with any number of rows each; made by `from_arrays` or `from_table`.
+
+    >>> users = Users.from_arrays(X=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], y=[1, 2, 3], user_ids=["bo", "al", "bo"])
+    >>> users
+    Users(n_users=2, n_features=2)
+    >>> X, y = users.rows_of("bo")
+    >>> X.tolist(), y.tolist()
+    ([[1.0, 2.0], [5.0, 6.0]], [1.0, 3.0])
+    >>> [(block.first, block.offsets.tolist()) for block in users.blocks()]
+    [(0, [0, 1, 3])]
+
+    People come in table order where each person's rows are adjacent, else sorted by id (in order of first appearance if
+    ids cannot be sorted). The rows of one person keep their order. How many rows there are is private, as is
+    `max_rows_per_user`; the number of people is public.
+    """
+
+    def __init__(
+        self,
+        people: People,
+        rows: Rows,
+        *,
+        feature_names: Sequence[str] | None = None,
+        label_name: str | None = None,
+        user_name: str | None = None,
+    ):
+        self._people = people
+        self._rows = rows
+        self.n_users = len(people.offsets) - 1
+        self.n_rows = int(people.offsets[-1])
+        self.n_features = rows.n_features
+        self.max_rows_per_user = int(np.diff(people.offsets).max())
+        self.streamed = not isinstance(rows, MemoryRows)
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self.label_name = label_name
+        self.user_name = user_name
+
+    def __repr__(self) -> str:
+        return f"Users(n_users={self.n_users}, n_features={self.n_features})"
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None) -> "Users":
+        """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
+
+        X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. Feature
+        names are those given, else those of a DataFrame.
+        """
+        matrix = two_dimensional(X)
+        if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
+            feature_names = list(X.columns)
+        if feature_names is not None:
+            require_unique(feature_names, "feature_names")
+            if len(feature_names) != matrix.shape[1]:
+                raise InputError(f"X has {matrix.shape[1]} columns but feature_names has {len(feature_names)} names.")
+        names = list(range(matrix.shape[1])) if feature_names is None else feature_names
+        matrix = as_numbers(matrix, names)
+        label = np.asarray(y)
+        if label.ndim != 1:
+            raise InputError(f"y must be one-dimensional, one label per row, got shape {label.shape}. Use y.ravel().")
+        id_batches, keys, n_ids = as_id_batches(user_ids, "user_ids")
+        if not len(matrix) == len(label) == n_ids:
+            raise InputError(
+                f"X has {len(matrix)} rows, y has {len(label)} and user_ids has {n_ids}. Give one of each per row."
+            )
+        with np.errstate(over="ignore"):  # a label too large for float32 becomes inf, and is reported below
+            label = as_numbers(label[:, None], ["y"])[:, 0].astype(matrix.dtype, copy=False)
+        require_finite(matrix, names)
+        require_finite(label[:, None], ["y"])
+        people = find_people(id_batches, "user_ids", keys)
+        if not people.grouped:
+            places = np.concatenate(list(row_places(people, id_batches, "user_ids")))
+            ungrouped, matrix, label = (matrix, label), np.empty_like(matrix), np.empty_like(label)
+            matrix[places], label[places] = ungrouped
+        return cls(people, MemoryRows(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
+
+    @classmethod
+    def from_table(
+        cls,
+        source: Any,
+        user: str = "user_id",
+        label: str = "y",
+        features: Sequence[str] | None = None,
+        *,
+        max_memory: int = 2 * 2**30,
+        scratch: PathLike | None = None,
+    ) -> "Users":
+        """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
+
+        ``features=None`` takes every other column. A file that needs more than ``max_memory`` bytes as a matrix stays
+        on disk. Parquet grouped by person, with few columns or row groups that are not large, is read as it is; other
+        files through a copy under ``scratch`` (default: the system's temporary folder) that is removed with the object.
+        """
+        if max_memory < 1:
+            raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
+        folder = Scratch(scratch)
+        try:
+            table = open_table(source, user, label, features, max_memory, folder)
+            name = f"Column {user!r}"
+            id_batches, keys, _ = as_id_batches(table.user_ids, name)
+            people = find_people(id_batches, name, keys)
+            places = None if people.grouped else row_places(people, id_batches, name)
+            rows = load_rows(table, places, max_memory, folder)
+        except BaseException as error:
+            folder.remove()
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
+            raise
+        return cls(people, rows, feature_names=table.columns.features, label_name=label, user_name=user)
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """One id per person, in block order: an array of numbers, or of Python objects."""
+        return self._people.ids()
+
+    def blocks(self, max_bytes: int = 32 * 2**20) -> Iterator[Block]:
+        """All rows once, in blocks of whole people; the same blocks every time and wherever the rows are kept.
+
+        A block takes up to half of ``max_bytes``, since the last block is still in the caller's hands when the next one
+        is read. Only a person with more rows than that makes a larger block, alone.
+        """
+        if max_bytes < 1:
+            raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
+        offsets = self._people.offsets
+        most_rows = max_bytes // (2 * (self.n_features + 1) * self._rows.dtype.itemsize)
+        edges = [0]
+        while edges[-1] < self.n_users:
+            fitting = int(np.searchsorted(offsets, offsets[edges[-1]] + most_rows, side="right")) - 1
+            edges.append(max(fitting, edges[-1] + 1))
+        for (first, end), (X, y) in zip(pairwise(edges), self._rows.read(offsets[edges]), strict=True):
+            yield Block(X, y, offsets[first : end + 1] - offsets[first], first)
+
+    def index_of(self, ids: Any) -> np.ndarray:
+        """The position of each id in `ids`, -1 for people who are not here."""
+        if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+            raise InputError(
+                f"ids must be a list or an array of ids, got {ids!r:.80}. Write [{ids!r:.80}] for one person."
+            )
+        if isinstance(getattr(ids, "dtype", None), np.dtype) and ids.dtype.kind == self.ids.dtype.kind in "iu":
+            wanted = np.asarray(ids)
+            sorter = self._sorter
+            found = sorter[np.minimum(np.searchsorted(self.ids, wanted, sorter=sorter), self.n_users - 1)]
+            return np.where(self.ids[found] == wanted, found, -1)
+        for as_list in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
+            if hasattr(ids, as_list):
+                ids = getattr(ids, as_list)()
+        position_of = self._position_of
+        try:
+            return np.fromiter((position_of.get(one, -1) for one in ids), dtype=np.int64, count=len(ids))
+        except TypeError as error:
+            raise InputError(f"ids holds something that cannot be an id ({error}). Pass one id per entry.") from None
+
+    def rows_of(self, user_id: Any) -> tuple[np.ndarray, np.ndarray]:
+        """One person's X and y."""
+        position = int(self.index_of([user_id])[0])
+        if position < 0:
+            raise UnknownUserError(f"There is no person with id {user_id!r}. Users.ids lists the people there are.")
+        return next(iter(self._rows.read(self._people.offsets[position : position + 2])))
+
+    @cached_property
+    def _sorter(self) -> np.ndarray:
+        return np.argsort(self.ids)
+
+    @cached_property
+    def _position_of(self) -> dict[Any, int]:
+        return {one: position for position, one in enumerate(self.ids.tolist())}
+
+
+# --- numbers --------------------------------------------------------------------------------------------------------
+
+
+def two_dimensional(X: Any) -> np.ndarray:
+    try:
+        matrix = np.asarray(X)
+    except ValueError:
+        raise InputError("The rows of X have different lengths. Give each row one number per feature.") from None
+    if matrix.shape[:1] == (0,):
+        raise no_rows()
+    if matrix.ndim != 2:
+        raise InputError(
+            f"X must be two-dimensional (rows, features), got shape {matrix.shape}. "
+            "Use X.reshape(-1, 1) for a single feature, X.toarray() for a sparse matrix."
+        )
+    if matrix.shape[1] == 0:
+        raise InputError("X has no features (0 columns). At least one is needed.")
+    return matrix
+
+
+def as_numbers(matrix: np.ndarray, names: Sequence[object]) -> np.ndarray:
+    """C-contiguous float32 if it was float32, else float64; the first column that holds anything else is named."""
+    if matrix.dtype == object:
+        for j, name in enumerate(names):
+            for value in matrix[:, j]:
+                if not isinstance(value, numbers.Real | Decimal | np.bool):
+                    raise not_numeric(name, f"a {type(value).__name__}")
+    elif matrix.dtype.kind not in "biuf":
+        # One text among the rows of a list makes NumPy turn all of them into text.
+        text = [name for j, name in enumerate(names) if not holds_numbers(matrix[:, j])]
+        raise not_numeric(text[0] if text else names[0], matrix.dtype)
+    return np.ascontiguousarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
+
+
+def holds_numbers(column: np.ndarray) -> bool:
+    """Whether a column of text could be read as numbers."""
+    if column.dtype.kind not in "US":
+        return False
+    try:
+        column.astype(np.float64)
+    except ValueError:
+        return False
+    return True
