@@ -68,7 +68,16 @@ def one_read(users: cg.Users) -> float:
 
 def rounds_against_reads() -> None:
     table = Table(title="One private round ÷ one read of the rows (float32, 50 features)")
-    for name in ("people", "rows each", "k", "read, ms", "round, ms", "round ÷ read", "people / s", "× published script"):
+    for name in (
+        "people",
+        "rows each",
+        "k",
+        "read, ms",
+        "round, ms",
+        "round ÷ read",
+        "people / s",
+        "× published script",
+    ):
         table.add_column(name, justify="right")
     for rows, ks in ((10, (1, 2, 3, 5, 8)), ((1, 39), (2, 3, 5, 8))):
         users = population(200_000 if rows == 10 else 100_000, rows, 50)
@@ -122,7 +131,9 @@ def memory(budget: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for order in ("sorted by person", "shuffled"):
             path, rng = Path(folder) / f"{order}.parquet", np.random.default_rng(0)
-            schema = pa.schema([("user_id", pa.int64()), ("y", pa.float32()), *[(f"x{a}", pa.float32()) for a in range(d)]])
+            schema = pa.schema(
+                [("user_id", pa.int64()), ("y", pa.float32()), *[(f"x{a}", pa.float32()) for a in range(d)]]
+            )
             with pq.ParquetWriter(path, schema) as writer:
                 for start in range(0, n, 5_000):
                     ids = np.repeat(np.arange(start, min(start + 5_000, n)), rows_each)

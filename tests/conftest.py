@@ -6,7 +6,9 @@ import pytest
 from commonground.users import Block
 
 
-def ragged_block(seed: int, n_users: int = 40, d: int = 6, dtype: type = np.float64, low: int = 1, high: int = 12) -> Block:
+def ragged_block(
+    seed: int, n_users: int = 40, d: int = 6, dtype: type = np.float64, low: int = 1, high: int = 12
+) -> Block:
     rng = np.random.default_rng(seed)
     sizes = rng.integers(low, high + 1, n_users)
     offsets = np.concatenate([[0], np.cumsum(sizes)])

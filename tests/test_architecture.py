@@ -19,7 +19,9 @@ def imports(text: str) -> set[str]:
 
 
 def users_of(module: str) -> set[str]:
-    return {name for name, text in FILES.items() if any(i == module or i.startswith(module + ".") for i in imports(text))}
+    return {
+        name for name, text in FILES.items() if any(i == module or i.startswith(module + ".") for i in imports(text))
+    }
 
 
 def test_noise_has_one_caller() -> None:
@@ -29,7 +31,9 @@ def test_noise_has_one_caller() -> None:
 def test_only_the_gate_draws() -> None:
     """OpenDP and generators appear in the gate; simulated data has generators of its own."""
     assert users_of("opendp") == {"gate/noise.py"}
-    drawing = {name for name, text in FILES.items() if re.search(r"np\.random|default_rng|standard_normal|random\.", text)}
+    drawing = {
+        name for name, text in FILES.items() if re.search(r"np\.random|default_rng|standard_normal|random\.", text)
+    }
     assert drawing == {"gate/noise.py", "gate/randomness.py", "datasets.py"}
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())
 

@@ -81,7 +81,9 @@ def test_newer_and_missing(board: Billboard, tmp_path: Path) -> None:
         Billboard.load(tmp_path / "nowhere")
 
 
-def test_nothing_is_left_behind_when_writing_fails(board: Billboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_behind_when_writing_fails(
+    board: Billboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full_disk(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -112,6 +114,13 @@ def test_statement_never_hides_what_is_not_private(board: Billboard) -> None:
 def test_personalize_checks_its_input(board: Billboard) -> None:
     X, y = np.ones((3, 4)), np.ones(3)
     assert board.personalize(X, y).predict(X).shape == (3,)
-    for bad_X, bad_y in [(X, y[:2]), (X[:, :3], y), (X[:0], y[:0]), (X * np.nan, y), (X, y * np.nan), ([["a"] * 4] * 3, y)]:
+    for bad_X, bad_y in [
+        (X, y[:2]),
+        (X[:, :3], y),
+        (X[:0], y[:0]),
+        (X * np.nan, y),
+        (X, y * np.nan),
+        ([["a"] * 4] * 3, y),
+    ]:
         with pytest.raises(InputError):
             board.personalize(bad_X, bad_y)

@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from conftest import ragged_block, replace_person, strange_people
 
 from commonground.clipping import (
     N_BINS,
@@ -21,6 +20,7 @@ from commonground.contributions.directions import direction_sums, energy_counts
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_gradient_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.users import Block
+from conftest import ragged_block, replace_person, strange_people
 
 D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
@@ -29,9 +29,13 @@ LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
 
 STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
-    "gradients, low clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(LOWEST + 1, "g"),
+    "gradients, low clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(
+        LOWEST + 1, "g"
+    ),
     "gradients": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(121, "g"),
-    "gradients, mean and intercepts": lambda b: embedding_gradient_sums(b, U, W0, 0.3, True, LOWEST).clipped_at(121, "g"),
+    "gradients, mean and intercepts": lambda b: embedding_gradient_sums(b, U, W0, 0.3, True, LOWEST).clipped_at(
+        121, "g"
+    ),
     "gradients, high clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(
         LOWEST + WINDOW - 1, "g"
     ),

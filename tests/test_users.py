@@ -20,8 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from commonground import tables
 from commonground import people as people_module
+from commonground import tables
 from commonground.errors import InputError, UnknownUserError
 from commonground.users import Users
 

@@ -123,7 +123,9 @@ class Billboard:
         X = check_features(X, self.n_features, self.feature_names)
         y = np.asarray(y, dtype=np.float64).ravel()
         if len(y) != len(X) or not len(y):
-            raise InputError(f"personalize needs one label for each of one or more rows, got {len(X)} rows, {len(y)} labels.")
+            raise InputError(
+                f"personalize needs one label for each of one or more rows, got {len(X)} rows, {len(y)} labels."
+            )
         if not np.isfinite(y).all():
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
         return fit_head(X, y, self.embedding, self.mean, self.intercept, self.fit_intercept)
@@ -204,7 +206,9 @@ class Billboard:
                 statement=Statement.from_json(document),
             )
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError):
-            raise BillboardError(f"{folder} is damaged: its statement or arrays cannot be read. Get a fresh copy.") from None
+            raise BillboardError(
+                f"{folder} is damaged: its statement or arrays cannot be read. Get a fresh copy."
+            ) from None
 
 
 def _digest(document: dict[str, Any]) -> str:

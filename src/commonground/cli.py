@@ -11,12 +11,13 @@ import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.table import Table as RichTable
 
 from commonground.billboard import Billboard
-from commonground.errors import CommongroundError, InputError
+from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.heads.files import Heads
-from commonground.tables import read_columns, write_table
+from commonground.tables import read_rows, write_table
 from commonground.users import Users
 
 app = typer.Typer(
@@ -41,15 +42,21 @@ def train(
     out: Annotated[Path, typer.Option("--out", help="Folder for the billboard.")],
     user: UserColumn = "user_id",
     label: LabelColumn = "y",
-    features: Annotated[str | None, typer.Option(help="Comma-separated feature columns; all others by default.")] = None,
+    features: Annotated[
+        str | None, typer.Option(help="Comma-separated feature columns; all others by default.")
+    ] = None,
     rank: Annotated[int, typer.Option(help="Number of shared directions.")] = 2,
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")] = 1e-6,
-    recipe: Annotated[str, typer.Option(help="'default', or 'paper' for the published algorithm line by line.")] = "default",
+    recipe: Annotated[
+        str, typer.Option(help="'default', or 'paper' for the published algorithm line by line.")
+    ] = "default",
     intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
     shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,
     rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 20 by default.")] = None,
-    simulation_seed: Annotated[int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")] = None,
+    simulation_seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
@@ -66,7 +73,23 @@ def train(
 @app.command()
 def statement(billboard: Board, as_json: AsJson = False) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
-    _show_statement(Billboard.load(billboard), as_json, billboard)
+    board = Billboard.load(billboard)
+    _show_statement(board, as_json, billboard)
+    if not as_json and board.statement.events:
+        releases = RichTable(title="Releases, in order")
+        for heading in ("what", "numbers", "sensitivity", "noise (std)", "cost μ", "share of μ²"):
+            releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
+        total = sum(event.mu**2 for event in board.statement.events)
+        for e in board.statement.events:
+            cells = (
+                f"{e.entries:,}",
+                f"{e.sensitivity:.4g}",
+                f"{e.noise_std:.4g}",
+                f"{e.mu:.4g}",
+                f"{e.mu**2 / total:.1%}",
+            )
+            releases.add_row(e.name, *cells)
+        Console().print(releases)
 
 
 @app.command()
@@ -93,7 +116,9 @@ def predict(
     billboard: Board,
     table: Table,
     out: NewFile,
-    heads: Annotated[Path | None, typer.Option(help="Heads written by `personalize`; without, shared predictions.")] = None,
+    heads: Annotated[
+        Path | None, typer.Option(help="Heads written by `personalize`; without, shared predictions.")
+    ] = None,
     user: UserColumn = "user_id",
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a person without a head.")] = False,
     as_json: AsJson = False,
@@ -102,13 +127,12 @@ def predict(
     board = Billboard.load(billboard)
     own = None if heads is None else Heads.load(heads, board)
     names = _feature_names(board)
-    rows = read_columns(table, [user, *names])
-    ids, X = rows.column(user).to_pylist(), board.check(rows.select(names))
+    ids, X = read_rows(table, user, names)
     if own is None:
         prediction, known = board.predict(X), np.zeros(len(X), dtype=bool)
     else:
-        prediction, known = own.predict(board, X, ids, strict)
-    write_table(pa.table({user: rows.column(user), "prediction": prediction, "has_own_head": known}), out)
+        prediction, known = own.predict(board, X, ids.to_pylist(), strict)
+    write_table(pa.table({user: ids, "prediction": prediction, "has_own_head": known}), out)
     if as_json:
         _print_json({"predictions": str(out), "rows": len(X), "rows_with_own_head": int(known.sum())})
     else:
@@ -117,7 +141,9 @@ def predict(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the billboard.")] = Path("demo"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the billboard.")] = Path(
+        "demo"
+    ),
     people: Annotated[int, typer.Option(help="How many people to simulate.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Seed of the simulated people; the privacy noise is always real.")] = 0,
     as_json: AsJson = False,
@@ -134,7 +160,9 @@ def _split(features: str | None) -> list[str] | None:
 
 def _feature_names(board: Billboard) -> list[str]:
     if board.feature_names is None:
-        raise InputError("this billboard was trained on arrays without column names; use it from Python, not on tables.")
+        raise InputError(
+            "this billboard was trained on arrays without column names; use it from Python, not on tables."
+        )
     return list(board.feature_names)
 
 
@@ -144,7 +172,9 @@ def _print_json(document: dict[str, Any]) -> None:
 
 def _show_statement(board: Billboard, as_json: bool, folder: Path) -> None:
     if as_json:
-        _print_json({"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()})
+        _print_json(
+            {"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()}
+        )
         return
     typer.echo(str(board.statement))
     typer.echo(f"Billboard: {folder} ({board.n_features} features, rank {board.rank}); arrays and statement verified.")
@@ -153,7 +183,11 @@ def _show_statement(board: Billboard, as_json: bool, folder: Path) -> None:
 def main() -> None:
     """Entry point: a person's mistake is one clear line and exit code 2; a traceback means a bug of ours."""
     with warnings.catch_warnings():
-        warnings.showwarning = lambda message, *_: to_people.print(f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True)
+        for ours in (PrivacyWarning, RecipeWarning):
+            warnings.simplefilter("always", ours)
+        warnings.showwarning = lambda message, *_: to_people.print(
+            f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True
+        )
         try:
             app()
         except (CommongroundError, OSError) as mistake:

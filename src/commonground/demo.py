@@ -21,7 +21,6 @@ from commonground.progress import progress_bar
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 PUBLISHED = 1.0  # the ε of the billboard that the demo leaves behind
-_NO_MEAN = {"fit_intercept": False, "shared_mean": False}  # the papers' population has neither
 
 
 @dataclass(frozen=True)
@@ -33,14 +32,14 @@ class Result:
 
 
 def run_demo(out: Path, n_users: int, seed: int, as_json: bool) -> None:
-    """Train everything on one population; print the table, write figure, numbers and billboard under ``out``."""
+    """Train everything on one population, which has neither a mean nor intercepts, as in the papers; print the table, write figure, numbers and billboard under ``out``."""
     users, truth = datasets.make_shared_subspace(n_users=n_users, seed=seed)
     floor = metrics.population_mse(truth.embedding, users, truth)
     models: list[tuple[str, float | None, PersonalModel]] = [
         ("own data only", None, OwnDataOnly(fit_intercept=False)),
         ("one private model for all", 1.0, SingleModel(1.0, fit_intercept=False)),
-        *[("Private FedRep", eps, PrivateFedRep(2, eps, **_NO_MEAN)) for eps in EPSILONS],
-        ("FedRep without privacy", None, NonPrivateFedRep(2, **_NO_MEAN)),
+        *[("Private FedRep", e, PrivateFedRep(2, e, fit_intercept=False, shared_mean=False)) for e in EPSILONS],
+        ("FedRep without privacy", None, NonPrivateFedRep(2, fit_intercept=False, shared_mean=False)),
     ]
     results = [Result("true embedding (floor)", None, floor, 0.0)]
     out.mkdir(parents=True, exist_ok=True)
@@ -69,9 +68,7 @@ def _print(results: list[Result], published: Billboard, out: Path, n_users: int)
         table.add_column(heading, justify="left" if heading == "model" else "right")
     for result in results:
         epsilon = "–" if result.epsilon is None else f"{result.epsilon:g}"
-        table.add_row(
-            result.name, epsilon, f"{result.mse:.3g}", f"{result.mse / floor:,.3f}", f"{result.seconds:.1f}"
-        )
+        table.add_row(result.name, epsilon, f"{result.mse:.3g}", f"{result.mse / floor:,.3f}", f"{result.seconds:.1f}")
     console = Console()
     console.print(table)
     console.print(
@@ -98,14 +95,14 @@ def _draw(results: list[Result], out: Path) -> None:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    private = [r for r in results if r.name == "Private FedRep"]
-    axes.plot([r.epsilon for r in private], [r.mse for r in private], "o-", color="C0", label="Private FedRep")
+    private = {r.epsilon: r.mse for r in results if r.name == "Private FedRep" and r.epsilon is not None}
+    axes.plot(list(private), list(private.values()), "o-", color="C0", label="Private FedRep")
     lines = [r for r in results if r.name != "Private FedRep"]
     for result, style, colour in zip(lines, ("-", ":", "-.", "--"), ("0.5", "C3", "C1", "C2"), strict=True):
         label = result.name if result.epsilon is None else f"{result.name}, ε = {result.epsilon:g}"
         axes.axhline(result.mse, ls=style, color=colour, label=label)
     axes.set(xscale="log", yscale="log", xlabel="ε per person (δ = 1e-6)", ylabel="population MSE")
-    axes.set_xticks([r.epsilon for r in private], [f"{r.epsilon:g}" for r in private])
+    axes.set_xticks(list(private), [f"{epsilon:g}" for epsilon in private])
     axes.minorticks_off()
     axes.set_title("What sharing brings, and what privacy costs")
     axes.legend(loc="center right")

@@ -13,6 +13,7 @@ import difflib
 import mmap
 import os
 import shutil
+import sys
 import tempfile
 import weakref
 from collections import Counter
@@ -50,29 +51,30 @@ class Columns:
     """The columns that are used."""
 
     user: str
-    label: str
+    label: str | None  # None where there is nothing to learn: rows to predict
     features: tuple[str, ...]
 
     @property
     def values(self) -> tuple[str, ...]:
         """What becomes the matrix: the features, and the label as the last column."""
-        return (*self.features, self.label)
+        return self.features if self.label is None else (*self.features, self.label)
 
 
-def choose_columns(names: Sequence[str], user: str, label: str, features: Sequence[str] | None) -> Columns:
+def choose_columns(names: Sequence[str], user: str, label: str | None, features: Sequence[str] | None) -> Columns:
     """Check the names asked for against those of the table."""
     require_unique(names, "The table's columns")
     if isinstance(features, str):
         raise InputError(f"features must be a list of column names, got {features!r}. Write features=[{features!r}].")
     chosen = tuple(name for name in names if name not in (user, label)) if features is None else tuple(features)
-    for name in (user, label, *chosen):
+    roles = (user,) if label is None else (user, label)
+    for name in (*roles, *chosen):
         if name not in names:
             close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.7)
             hint = f"Did you mean {close[0]!r}?" if close else "Pass user=, label= and features= by these names."
             raise InputError(f"There is no column {name!r}; the table has {listing(names)}. {hint}")
     if user == label:
         raise InputError(f"user and label are both column {user!r}. Name two different columns.")
-    for name in (user, label):
+    for name in roles:
         if name in chosen:
             raise InputError(
                 f"Column {name!r} is the user or the label, so it cannot be a feature. Drop it from features."
@@ -445,7 +447,7 @@ CSV_COPY = "table.parquet"
 
 
 def open_table(
-    source: Any, user: str, label: str, features: Sequence[str] | None, max_memory: int, scratch: Scratch
+    source: Any, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
 ) -> Table:
     """Any kind of table, its columns chosen and checked."""
     if isinstance(source, str | os.PathLike):
@@ -473,7 +475,7 @@ def comes_from(value: object, library: str, class_name: str | None = None) -> bo
     )
 
 
-def open_pandas(frame: Any, user: str, label: str, features: Sequence[str] | None) -> Table:
+def open_pandas(frame: Any, user: str, label: str | None, features: Sequence[str] | None) -> Table:
     names = [str(name) for name in frame.columns]
     columns = choose_columns(names, user, label, features)
     arrays = []
@@ -488,7 +490,7 @@ def open_pandas(frame: Any, user: str, label: str, features: Sequence[str] | Non
 
 
 def open_path(
-    path: Path, user: str, label: str, features: Sequence[str] | None, max_memory: int, scratch: Scratch
+    path: Path, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
 ) -> Table:
     paths = table_files(path)
     if paths[0].suffix.lower() == ".parquet":
@@ -524,6 +526,38 @@ def table_files(path: Path) -> list[Path]:
     if path.stat().st_size == 0:
         raise InputError(f"The file {str(path)!r} is empty. It needs column names and rows.")
     return [path]
+
+
+# --- rows to predict, and files to write ------------------------------------------------------------------------------
+
+
+def read_rows(path: PathLike, user: str, features: Sequence[str]) -> tuple[pa.ChunkedArray, np.ndarray]:
+    """Ids and feature values of a file's rows, in their order, all in memory."""
+    table = open_table(path, user, None, features, sys.maxsize, Scratch(None))
+    X = np.empty((table.source.n_rows, len(features)), dtype=table.dtype)
+    for row, first_column, matrix in table.matrices():
+        X[row : row + len(matrix), first_column : first_column + matrix.shape[1]] = matrix
+    ids = table.user_ids if isinstance(table.user_ids, pa.ChunkedArray) else pa.chunked_array(table.user_ids(2**16))
+    return ids, X
+
+
+def write_table(table: pa.Table, path: PathLike, *, private: bool = False) -> Path:
+    """Write .csv or .parquet by the path's suffix, whole or not at all; ``private``: readable by this account only."""
+    target = Path(path)
+    if target.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"Cannot write {str(target)!r}: give a file name that ends in .csv or .parquet.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    draft = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666), "wb") as file:
+            if target.suffix.lower() == ".csv":
+                pa.csv.write_csv(table, file)
+            else:
+                pq.write_table(table, file)
+        draft.rename(target)
+    finally:
+        draft.unlink(missing_ok=True)
+    return target
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------

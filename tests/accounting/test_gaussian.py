@@ -84,7 +84,10 @@ def test_shares_never_exceed_the_budget(epsilon: float, delta: float, weights: l
     assert gaussian_epsilon(compose(mus), delta) <= epsilon
 
 
-@pytest.mark.parametrize(("epsilon", "delta"), [(0, 1e-6), (-1, 1e-6), (math.nan, 1e-6), (math.inf, 1e-6), (1, 0), (1, 1), (1, 2), ("a", 0.1)])
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [(0, 1e-6), (-1, 1e-6), (math.nan, 1e-6), (math.inf, 1e-6), (1, 0), (1, 1), (1, 2), ("a", 0.1)],
+)
 def test_impossible_budgets(epsilon: float, delta: float) -> None:
     with pytest.raises(InputError, match="got"):
         Budget(epsilon, delta)

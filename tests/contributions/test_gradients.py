@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import ragged_block
 
 from commonground.clipping import bin_of
 from commonground.contributions.directions import direction_sums, energy_counts
@@ -11,6 +10,7 @@ from commonground.contributions.kernels import TINY_RIDGE
 from commonground.contributions.objective import loss_and_gradient
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums, second_half_heads
 from commonground.users import Block
+from conftest import ragged_block
 
 LOWEST = 113
 
@@ -59,7 +59,9 @@ def test_embedding_gradients(k: int, with_mean: bool, local_intercept: bool, dty
         np.testing.assert_array_equal(fast.counts, counts)
         np.testing.assert_allclose(fast.raw, raw, rtol=tolerance, atol=tolerance)
         np.testing.assert_allclose(fast.unit, unit, rtol=tolerance, atol=tolerance)
-    np.testing.assert_allclose(fast.raw.sum(axis=0), raw.sum(axis=0), rtol=tolerance, atol=tolerance * np.abs(raw).max())
+    np.testing.assert_allclose(
+        fast.raw.sum(axis=0), raw.sum(axis=0), rtol=tolerance, atol=tolerance * np.abs(raw).max()
+    )
     assert fast.counts.sum() == block.n_users
 
 

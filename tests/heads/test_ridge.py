@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conftest import ragged_block
 from sklearn.linear_model import Ridge
 
 from commonground.heads.ridge import STRENGTHS, fit_head, fit_heads
+from conftest import ragged_block
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])

@@ -49,4 +49,4 @@ class Budget:
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) or hasattr(value, "dtype")
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or hasattr(value, "dtype")

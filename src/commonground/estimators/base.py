@@ -30,7 +30,9 @@ class PersonalModel(BaseEstimator):
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays."""
         people = _as_users(X, y, users)
         if people.n_users < 2:
-            raise InputError("there is only one person; a guarantee for each among many needs at least two. Check the user ids.")
+            raise InputError(
+                "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
+            )
         self.n_features_in_ = people.n_features
         self.billboard_ = self._publish(people, ledger)
         self._fit_heads(people)
@@ -113,7 +115,9 @@ def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
 def _as_users(X: Any, y: Any, users: Any) -> Users:
     if isinstance(X, Users):
         if y is not None or users is not None:
-            raise InputError("fit got a Users object and also y or users=; give either fit(users) or fit(X, y, users=ids).")
+            raise InputError(
+                "fit got a Users object and also y or users=; give either fit(users) or fit(X, y, users=ids)."
+            )
         return X
     if y is None or users is None:
         raise InputError("fit needs a Users object, or X, y and users=ids with one user id for each row.")

@@ -181,7 +181,9 @@ def _release_initial_embedding(
     return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, d))[1][:, -rank:])
 
 
-def _gradient_sums(users: Users, U: np.ndarray, shared: SharedMean | None, local_intercept: bool, lowest: int) -> BinnedSums:
+def _gradient_sums(
+    users: Users, U: np.ndarray, shared: SharedMean | None, local_intercept: bool, lowest: int
+) -> BinnedSums:
     mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
     return sum_over_people(
         users, lambda block: embedding_gradient_sums(block, U, mean, intercept, local_intercept, lowest)

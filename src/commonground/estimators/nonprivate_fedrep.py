@@ -55,9 +55,7 @@ class NonPrivateFedRep(PersonalModel):
 
         U = np.linalg.eigh(sum_over_people(users, directions).second_moment)[1][:, -k:]
         options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
-        found = minimize(
-            objective, np.concatenate([mean, U.ravel()]), jac=True, method="L-BFGS-B", options=options
-        ).x
+        found = minimize(objective, np.concatenate([mean, U.ravel()]), jac=True, method="L-BFGS-B", options=options).x
         mean, U = found[:d], found[d:].reshape(d, k)
         return Billboard(
             embedding=np.ascontiguousarray(np.linalg.qr(U)[0]),

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from commonground.accounting.events import GaussianEvent
 from commonground.billboard import Billboard, Statement
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
@@ -34,7 +35,8 @@ class OwnDataOnly(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         d = users.n_features
         mean, intercept, origin, epsilon, delta = np.zeros(d), 0.0, "zero", 0.0, 0.0
-        events, simulated, noise = (), False, "none needed"
+        events: tuple[GaussianEvent, ...] = ()
+        simulated, noise = False, "none needed"
         if isinstance(self.towards, Billboard):
             given = self.towards
             if given.n_features != d:

@@ -86,9 +86,7 @@ def release_clipped(
     position = quantile_bin(sizes.value, first, WINDOW, CLIP_QUANTILE)
     edge = int(np.clip(round(position), first + 1, first + WINDOW - 1))
     gradient = door.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
-    return ClippedGradient(
-        gradient.value, gradient.noise_std, effective_people(sizes.value, first, WINDOW, edge), edge
-    )
+    return ClippedGradient(gradient.value, gradient.noise_std, effective_people(sizes.value, first, WINDOW, edge), edge)
 
 
 def signal_share(gradient: np.ndarray, noise_std: float, dimension: int) -> float:

@@ -59,7 +59,7 @@ class SingleModel(PersonalModel):
                 users, door, mu_size=mu["sizes"] / N_ROUNDS**0.5, mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS,
                 feature_energy=energy, centred=False, with_intercept=self.fit_intercept,
             )  # fmt: skip
-            for shared in rounds:
+            for shared in rounds:  # noqa: B007 (the last one stays)
                 advance()
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),

@@ -12,7 +12,9 @@ from commonground.gate.randomness import Randomness
 _GRANULARITY = -40
 
 
-def add_gaussian_noise(value: np.ndarray, noise_std: float, sensitivity: float, mu: float, source: Randomness) -> np.ndarray:
+def add_gaussian_noise(
+    value: np.ndarray, noise_std: float, sensitivity: float, mu: float, source: Randomness
+) -> np.ndarray:
     """value + N(0, noise_std²) in every entry.
 
     The value is brought to noise of scale one first, so that the sampler's fixed granularity is relative to the noise.

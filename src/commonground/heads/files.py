@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from commonground.billboard import Billboard
 from commonground.errors import BillboardError, InputError, UnknownUserError
+from commonground.tables import write_table
 from commonground.users import Users
 
 _FINGERPRINT = b"commonground.billboard"
@@ -53,20 +54,15 @@ class Heads:
 
     def save(self, path: str | os.PathLike[str], board: Billboard) -> Path:
         """Write one row per person; only the owner of the file may read it."""
-        target = Path(path)
         k = self.weights.shape[1]
         weights = pa.FixedSizeListArray.from_arrays(pa.array(self.weights.ravel()), k)
         table = pa.table({"user": self.ids, "weights": weights, "intercept": self.intercepts})
         table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint})
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-                pq.write_table(table, file)
-            draft.rename(target)
-        finally:
-            draft.unlink(missing_ok=True)
-        return target
+        if Path(path).suffix.lower() != ".parquet":
+            raise InputError(
+                f"Heads are written as Parquet; give a file name that ends in .parquet, not {str(path)!r}."
+            )
+        return write_table(table, path, private=True)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], board: Billboard) -> "Heads":
@@ -80,5 +76,7 @@ class Heads:
                 f"{path} cannot be read as heads ({type(problem).__name__}). Give the file that `commonground personalize` wrote."
             ) from None
         if (table.schema.metadata or {}).get(_FINGERPRINT) != board.fingerprint.encode():
-            raise BillboardError(f"the heads in {path} were fitted on another billboard. Run `personalize` again on this one.")
+            raise BillboardError(
+                f"the heads in {path} were fitted on another billboard. Run `personalize` again on this one."
+            )
         return heads

@@ -100,7 +100,7 @@ def fit_heads(
     if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
         return np.zeros((block.n_users, 0)), np.zeros(block.n_users)
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
-    return _fit(  # type: ignore[no-any-return]
+    return _fit(
         block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,
         local_intercept, STRENGTHS,
     )  # fmt: skip

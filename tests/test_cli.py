@@ -1,0 +1,283 @@
+"""The command line as a person uses it, and every mistake that DESIGN lists: one clear line, exit code 2, nothing written."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import commonground as cg
+from commonground import cli
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    ids = rng.permutation(np.repeat([f"u{j}" for j in range(200)], 8))
+    heads = {user: rng.standard_normal(2) for user in np.unique(ids)}
+    X = rng.standard_normal((1600, 5))
+    y = 2.0 + X @ np.ones(5) + np.array([x[:2] @ heads[user] for x, user in zip(X, ids, strict=True)])
+    return pd.DataFrame(X, columns=list("abcde")).assign(user_id=ids, y=y)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def board_folder(frame: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A billboard to copy, so that not every test trains."""
+    model = cg.PrivateFedRep(rank=2, epsilon=5.0, keep_heads=False).fit(cg.Users.from_table(frame))
+    return model.billboard_.save(tmp_path_factory.mktemp("board") / "board")
+
+
+def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Call the entry point in this process: exit code, standard output, standard error."""
+    previous = sys.argv
+    sys.argv = ["commonground", *map(str, arguments)]
+    cli.to_people = Console(stderr=True, width=500)
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        sys.argv = previous
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_train_statement_personalize_predict(
+    folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The whole way on a CSV of one's own, then predictions near the truth."""
+    frame[:1300].to_csv("rows.csv", index=False)
+    frame[1300:].drop(columns="y").to_parquet("new.parquet")
+    code, out, err = run("train", "rows.csv", "--out", "board", "--epsilon", 8, capsys=capsys)
+    assert (code, err.count("warning")) == (0, 0)
+    assert "ε = 8" in out
+    assert "SIMULATED" not in out
+    code, out, _ = run("statement", "board", capsys=capsys)
+    assert code == 0
+    assert "round 20: clipped sum" in out
+    code, out, _ = run("statement", "board", "--json", capsys=capsys)
+    document = json.loads(out)
+    assert document["epsilon"] == 8.0
+    assert document["epsilon_spent"] <= 8.0
+    code, out, _ = run("personalize", "board", "rows.csv", "--out", "heads.parquet", capsys=capsys)
+    assert code == 0
+    assert "private" in out
+    assert os.stat("heads.parquet").st_mode & 0o077 == 0
+    code, out, _ = run(
+        "predict", "board", "new.parquet", "--heads", "heads.parquet", "--out", "p.csv", "--json", capsys=capsys
+    )
+    assert code == 0
+    assert json.loads(out) == {"predictions": "p.csv", "rows": 300, "rows_with_own_head": 300}
+    predicted = pd.read_csv("p.csv")
+    assert predicted.user_id.tolist() == frame.user_id[1300:].tolist()
+    assert np.mean((predicted.prediction - frame.y[1300:].to_numpy()) ** 2) < 0.3 * frame.y.var()
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "board",
+        "heads.parquet",
+        "new.parquet",
+        "p.csv",
+        "rows.csv",
+    ]
+
+
+def test_simulation_is_marked(folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    frame.to_csv("rows.csv", index=False)
+    _, out, _ = run("train", "rows.csv", "--out", "b", "--simulation-seed", 1, "--json", capsys=capsys)
+    assert json.loads(out)["simulated"] is True
+    _, out, _ = run("statement", "b", capsys=capsys)
+    assert out.startswith("SIMULATED, NOT PRIVATE")
+
+
+def test_the_installed_command(folder: Path) -> None:
+    """As a process: usage error exits with 2, help with 0."""
+    command = Path(sys.executable).with_name("commonground")
+    assert subprocess.run([command, "--help"], capture_output=True, check=False).returncode == 0
+    wrong = subprocess.run([command, "train", "nowhere.csv", "--out", "b"], capture_output=True, text=True, check=False)
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
+    assert "nowhere.csv" in wrong.stderr
+
+
+def text(content: str) -> Callable[[pd.DataFrame], None]:
+    return lambda frame: Path("t.csv").write_text(content)
+
+
+def table(change: Callable[[pd.DataFrame], pd.DataFrame]) -> Callable[[pd.DataFrame], None]:
+    return lambda frame: change(frame).to_csv("t.csv", index=False)
+
+
+as_it_is = table(lambda frame: frame)
+with_value = lambda value: table(lambda f: f.assign(a=f.a.astype(object).where(f.index != 7, value)))  # noqa: E731
+
+TRAIN_MISTAKES: dict[str, tuple[Callable[[pd.DataFrame], None], list[object], str]] = {
+    "missing file": (lambda frame: None, [], "no file 't.csv'"),
+    "empty file": (text(""), [], "empty"),
+    "header only": (text("user_id,a,b,y\n"), [], "no rows"),
+    "broken CSV": (text("user_id,a,b,y\n1,2,3\n"), [], "cannot be read as CSV"),
+    "unknown suffix": (lambda frame: frame.to_csv("t.tsv"), ["t.tsv"], "unknown suffix"),
+    "no such user column": (as_it_is, ["--user", "person"], "no column 'person'"),
+    "no such label column": (as_it_is, ["--label", "rating"], "no column 'rating'"),
+    "misspelt feature": (as_it_is, ["--features", "a,b,user_ids"], "Did you mean 'user_id'"),
+    "label among features": (as_it_is, ["--features", "a,y"], "cannot be a feature"),
+    "feature twice": (as_it_is, ["--features", "a,b,a"], "occurs 2 times"),
+    "duplicate column": (text("user_id,a,a,y\n1,2,3,4\n2,3,4,5\n"), [], "occurs 2 times"),
+    "one person only": (table(lambda f: f.assign(user_id="me")), [], "only one person"),
+    "text in a feature": (table(lambda f: f.assign(a="red")), [], "'a' is not numeric"),
+    "missing value": (with_value(None), [], "Row 7 (counting from 0) of column 'a' is missing"),
+    "infinite value": (with_value(np.inf), [], "Row 7 (counting from 0) of column 'a' is infinite"),
+    "missing id": (table(lambda f: f.assign(user_id=f.user_id.where(f.index != 3))), [], "no id in row 3"),
+    "rank too large": (as_it_is, ["--rank", 5], "integer from 1 to 4"),
+    "rank zero": (as_it_is, ["--rank", 0], "integer from 1 to 4"),
+    "rank not a number": (as_it_is, ["--rank", "two"], "two"),
+    "epsilon zero": (as_it_is, ["--epsilon", 0], "epsilon must be"),
+    "epsilon negative": (as_it_is, ["--epsilon", -1], "epsilon must be"),
+    "epsilon NaN": (as_it_is, ["--epsilon", "nan"], "epsilon must be"),
+    "delta zero": (as_it_is, ["--delta", 0], "delta must lie"),
+    "delta one": (as_it_is, ["--delta", 1], "delta must lie"),
+    "unknown recipe": (as_it_is, ["--recipe", "magic"], "'default' or 'paper', got 'magic'"),
+    "no rounds": (as_it_is, ["--rounds", 0], "n_rounds"),
+    "negative seed": (as_it_is, ["--simulation-seed", -3], "simulation_seed"),
+    "not Parquet": (lambda frame: Path("t.parquet").write_text("x"), ["t.parquet"], "not a readable Parquet"),
+}
+
+
+@pytest.mark.parametrize("mistake", TRAIN_MISTAKES)
+def test_mistakes_in_training(
+    mistake: str, folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare, options, message = TRAIN_MISTAKES[mistake]
+    prepare(frame)
+    before = set(folder.iterdir())
+    source = [options[0]] if options and not str(options[0]).startswith("-") else ["t.csv"]
+    code, out, err = run(
+        "train", *source, "--out", "board", *options[len(source) - ("t.csv" in source) :], capsys=capsys
+    )
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in out + err
+    assert set(folder.iterdir()) == before, "something half-written was left behind"
+
+
+def test_a_large_delta_warns_and_goes_on(folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
+    frame.to_csv("t.csv", index=False)
+    code, _, err = run("train", "t.csv", "--out", "b", "--delta", 0.1, capsys=capsys)
+    assert code == 0
+    assert "warning: delta = 0.1 is larger than 1/(number of people)" in err
+
+
+def test_an_output_that_is_something_else_is_kept(
+    folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame.to_csv("t.csv", index=False)
+    Path("thesis").mkdir()
+    Path("thesis/chapter.txt").write_text("years of work")
+    code, _, err = run("train", "t.csv", "--out", "thesis", capsys=capsys)
+    assert code == 2
+    assert "not a billboard" in err
+    assert Path("thesis/chapter.txt").read_text() == "years of work"
+
+
+def spoil(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+    return lambda board: (board / name).write_bytes(change((board / name).read_bytes())) and None
+
+
+USE_MISTAKES: dict[str, tuple[Callable[[Path], object], str, list[object], str]] = {
+    "no billboard": (lambda board: None, "statement", ["nowhere"], "not a readable billboard"),
+    "a changed number": (
+        spoil("billboard.safetensors", lambda b: b[:-1] + bytes([b[-1] ^ 1])), "statement", ["board"], "was changed"
+    ),
+    "a changed claim": (
+        spoil("statement.json", lambda b: b.replace(b'"epsilon": 5.0', b'"epsilon": 0.1')), "statement", ["board"], "was changed"
+    ),
+    "a cut file": (spoil("statement.json", lambda b: b[:100]), "statement", ["board"], "damaged"),
+    "a newer billboard": (
+        spoil("statement.json", lambda b: b.replace(b'"schema_version": 1', b'"schema_version": 2')), "statement", ["board"],
+        "newer",
+    ),
+    "missing feature": (lambda board: None, "predict", ["board", "few.csv", "--out", "p.csv"], "no column 'e'"),
+    "unknown person": (
+        lambda board: None, "predict",
+        ["board", "stranger.csv", "--heads", "heads.parquet", "--strict", "--out", "p.csv"], "'stranger' has no head",
+    ),
+    "heads of another billboard": (
+        lambda board: cg.PrivateFedRep(2, 5.0, keep_heads=False).fit(cg.Users.from_table("good.csv")).billboard_.save(board),
+        "predict", ["board", "good.csv", "--heads", "heads.parquet", "--out", "p.csv"], "another billboard",
+    ),
+    "heads that are none": (
+        lambda board: None, "predict", ["board", "good.csv", "--heads", "good.csv", "--out", "p.csv"], "cannot be read as heads"
+    ),
+    "output suffix": (lambda board: None, "predict", ["board", "good.csv", "--out", "p.xlsx"], ".csv or .parquet"),
+    "heads suffix": (lambda board: None, "personalize", ["board", "good.csv", "--out", "h.csv"], "ends in .parquet"),
+    "output folder is a file": (
+        lambda board: None, "predict", ["board", "good.csv", "--out", "good.csv/p.csv"], "good.csv"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", USE_MISTAKES)
+def test_mistakes_in_using_a_billboard(
+    mistake: str, folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare, command, arguments, message = USE_MISTAKES[mistake]
+    board = cg.Billboard.load(board_folder)
+    board.save("board")
+    frame[:100].to_csv("good.csv", index=False)
+    frame[:100].drop(columns="e").to_csv("few.csv", index=False)
+    frame[:3].assign(user_id="stranger").to_csv("stranger.csv", index=False)
+    run("personalize", "board", "good.csv", "--out", "heads.parquet", capsys=capsys)
+    prepare(folder / "board")
+    before = set(folder.iterdir())
+    code, out, err = run(command, *arguments, capsys=capsys)
+    assert code == 2
+    assert message in err
+    assert "Traceback" not in out + err
+    assert set(folder.iterdir()) == before, "something half-written was left behind"
+
+
+def test_unknown_people_get_the_shared_prediction(
+    folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame[:100].to_csv("good.csv", index=False)
+    frame[:5].assign(user_id="stranger").to_csv("stranger.csv", index=False)
+    run("personalize", board_folder, "good.csv", "--out", "heads.parquet", capsys=capsys)
+    code, _, _ = run(
+        "predict", board_folder, "stranger.csv", "--heads", "heads.parquet", "--out", "p.csv", capsys=capsys
+    )
+    assert code == 0
+    shared = cg.Billboard.load(board_folder).predict(frame[:5])
+    np.testing.assert_allclose(pd.read_csv("p.csv").prediction, shared)
+    assert not pd.read_csv("p.csv").has_own_head.any()
+
+
+def test_one_newcomer_is_enough_to_personalize(
+    folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame[frame.user_id == "u7"].to_csv("me.csv", index=False)
+    code, out, _ = run("personalize", board_folder, "me.csv", "--out", "h.parquet", "--json", capsys=capsys)
+    assert code == 0
+    assert json.loads(out)["people"] == 1
+
+
+def test_demo_writes_table_figure_and_billboard(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("demo", "--people", 600, "--out", "d", capsys=capsys)
+    assert code == 0
+    assert "÷ floor" in out
+    assert sorted(path.name for path in (folder / "d").iterdir()) == [
+        "billboard", "mse_vs_epsilon.png", "mse_vs_epsilon.svg", "results.csv"
+    ]  # fmt: skip
+    assert not cg.Billboard.load(folder / "d" / "billboard").statement.simulated
+    code, out, _ = run("demo", "--people", 300, "--out", "e", "--json", capsys=capsys)
+    assert len(json.loads(out)["results"]) == 11
