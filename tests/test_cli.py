@@ -280,4 +280,4 @@ def test_demo_writes_table_figure_and_billboard(folder: Path, capsys: pytest.Cap
     ]  # fmt: skip
     assert not cg.Billboard.load(folder / "d" / "billboard").statement.simulated
     code, out, _ = run("demo", "--people", 300, "--out", "e", "--json", capsys=capsys)
-    assert len(json.loads(out)["results"]) == 11
+    assert len(json.loads(out)["results"]) == 17

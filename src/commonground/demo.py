@@ -3,6 +3,7 @@
 import csv
 import json
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from rich.table import Table
 
 from commonground import datasets, metrics
 from commonground.billboard import Billboard
+from commonground.errors import RecipeWarning
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
@@ -19,7 +21,9 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.single_model import SingleModel
 from commonground.progress import progress_bar
 
-EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+EPSILONS = (0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+PAPER_EPSILONS = (1.0, 2.0, 4.0, 8.0)
+OURS, PAPER = "Private FedRep", "Private FedRep, paper's recipe"
 PUBLISHED = 1.0  # the ε of the billboard that the demo leaves behind
 
 
@@ -32,24 +36,32 @@ class Result:
 
 
 def run_demo(out: Path, n_users: int, seed: int, as_json: bool) -> None:
-    """Train everything on one population, which has neither a mean nor intercepts, as in the papers; print the table, write figure, numbers and billboard under ``out``."""
+    """Train everything on one population; print the table, write figure, numbers and billboard under ``out``.
+
+    The population has neither a mean nor intercepts, as in the papers, so the models are told so.
+    """
     users, truth = datasets.make_shared_subspace(n_users=n_users, seed=seed)
     floor = metrics.population_mse(truth.embedding, users, truth)
     models: list[tuple[str, float | None, PersonalModel]] = [
         ("own data only", None, OwnDataOnly(fit_intercept=False)),
         ("one private model for all", 1.0, SingleModel(1.0, fit_intercept=False)),
-        *[("Private FedRep", e, PrivateFedRep(2, e, fit_intercept=False, shared_mean=False)) for e in EPSILONS],
+        *[(OURS, e, PrivateFedRep(2, e, fit_intercept=False, shared_mean=False)) for e in EPSILONS],
+        *[(PAPER, e, PrivateFedRep(2, e, recipe="paper")) for e in PAPER_EPSILONS],
         ("FedRep without privacy", None, NonPrivateFedRep(2, fit_intercept=False, shared_mean=False)),
     ]
     results = [Result("true embedding (floor)", None, floor, 0.0)]
     out.mkdir(parents=True, exist_ok=True)
-    with progress_bar(f"training on {n_users:,} people", len(models), enabled=not as_json) as advance:
+    with (
+        warnings.catch_warnings(),
+        progress_bar(f"training on {n_users:,} people", len(models), enabled=not as_json) as advance,
+    ):
+        warnings.simplefilter("ignore", RecipeWarning)  # the paper's batches do not fit its own setting
         for name, epsilon, model in models:
             started = time.perf_counter()
             board = model.fit(users).billboard_
             seconds = time.perf_counter() - started
             results.append(Result(name, epsilon, metrics.population_mse(board, users, truth), seconds))
-            if name == "Private FedRep" and epsilon == PUBLISHED:
+            if name == OURS and epsilon == PUBLISHED:
                 published = board
             advance()
     published.save(out / "billboard")
@@ -95,14 +107,15 @@ def _draw(results: list[Result], out: Path) -> None:
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
-    private = {r.epsilon: r.mse for r in results if r.name == "Private FedRep" and r.epsilon is not None}
-    axes.plot(list(private), list(private.values()), "o-", color="C0", label="Private FedRep")
-    lines = [r for r in results if r.name != "Private FedRep"]
+    for name, colour in ((OURS, "C0"), (PAPER, "C4")):
+        curve = {r.epsilon: r.mse for r in results if r.name == name and r.epsilon is not None}
+        axes.plot(list(curve), list(curve.values()), "o-", color=colour, label=name)
+    lines = [r for r in results if r.name not in (OURS, PAPER)]
     for result, style, colour in zip(lines, ("-", ":", "-.", "--"), ("0.5", "C3", "C1", "C2"), strict=True):
         label = result.name if result.epsilon is None else f"{result.name}, ε = {result.epsilon:g}"
         axes.axhline(result.mse, ls=style, color=colour, label=label)
     axes.set(xscale="log", yscale="log", xlabel="ε per person (δ = 1e-6)", ylabel="population MSE")
-    axes.set_xticks(list(private), [f"{epsilon:g}" for epsilon in private])
+    axes.set_xticks(EPSILONS, [f"{epsilon:g}" for epsilon in EPSILONS])
     axes.minorticks_off()
     axes.set_title("What sharing brings, and what privacy costs")
     axes.legend(loc="center right")

@@ -61,10 +61,12 @@ def paper_embedding(users: Users, rank: int, budget: Budget, door: Door, setting
         )
 
     # Alg. 2: σ̂_init = (2ψ_init/n)·√(2 log(1.25/δ))/ε, so μ = sensitivity/σ is
-    mu_init = epsilon / math.sqrt(2 * math.log(1.25 / delta))
+    # but never less noise than the exact calibration asks for: the printed formulas are not valid for large ε.
+    exact = budget.split({"init": 0.5, "rounds": 0.5})
+    mu_init = min(epsilon / math.sqrt(2 * math.log(1.25 / delta)), exact["init"])
     Z = door.release(init_sums().bounded("initialisation (Alg. 2)"), mu_init).value / n  # lines 3 to 6
     U = np.linalg.svd(Z)[0][:, :rank]  # line 7
-    mu_round = epsilon / math.sqrt(16 * T * math.log(1.25 / delta))
+    mu_round = min(epsilon / math.sqrt(16 * T * math.log(1.25 / delta)), exact["rounds"] / math.sqrt(T))
     for t in range(T):  # Alg. 1, lines 2 to 11
         gradient = door.release(round_sums(U, t).bounded(f"round {t + 1} (Alg. 1)"), mu_round).value / n  # line 10
         U = np.linalg.qr(U - settings.learning_rate * gradient)[0]
