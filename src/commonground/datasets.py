@@ -31,7 +31,7 @@ def make_shared_subspace(
 
     >>> users, truth = make_shared_subspace(n_users=100, rows_per_user=(1, 5), n_features=6, seed=3)
     >>> users
-    Users(100 people, 6 features)
+    Users(n_users=100, n_features=6)
     """
     if not 1 <= rank < n_features:
         raise InputError(f"rank must lie between 1 and n_features - 1 = {n_features - 1}, got {rank!r}.")

@@ -2,16 +2,25 @@
 
 import numpy as np
 
-from commonground.clipping import lower_edge
+from commonground.clipping import bin_of, lower_edge
+
+LOCATING_WIDTH = 8  # bins (4 octaves): people's sizes mostly lie this close together
+_PREFER_ONE = 0.1  # standard deviations of noise that a window must gain for each bin it is further from size one
 
 
-def densest_window(counts: np.ndarray, width: int) -> int:
-    """The first of the ``width`` neighbouring bins that together hold the most people; bin 0 (nothing sent) left out.
+def densest_window(counts: np.ndarray, noise_std: float) -> int:
+    """The first of LOCATING_WIDTH neighbouring bins that together hold the most people; bin 0 (nothing sent) left out.
 
-    >>> densest_window(np.array([99.0, 0.1, 0.0, 5.0, 7.0, 0.2]), width=2)
-    3
+    Where the noise hides everybody, any window would do: then one near size one is a sane guess.
+
+    >>> counts = np.zeros(242)
+    >>> counts[[0, 40, 43]] = 99.0, 5.0, 7.0
+    >>> densest_window(counts, noise_std=0.01), densest_window(0 * counts, noise_std=1.0)
+    (40, 118)
     """
-    return 1 + int(np.argmax(np.convolve(counts[1:], np.ones(width), mode="valid")))
+    people = np.convolve(counts[1:], np.ones(LOCATING_WIDTH), mode="valid")
+    distance = np.abs(np.arange(1, len(people) + 1) + LOCATING_WIDTH / 2 - bin_of(1.0))
+    return 1 + int(np.argmax(people - _PREFER_ONE * noise_std * distance))
 
 
 def quantile_bin(counts: np.ndarray, first: int, width: int, quantile: float) -> float:

@@ -2,16 +2,15 @@
 
 from commonground.clipping import lower_edge
 from commonground.contributions.directions import energy_counts
-from commonground.contributions.gradients import WINDOW
 from commonground.engines.local import sum_over_people
 from commonground.estimators.rounds import Door
-from commonground.thresholds import densest_window, quantile_bin
+from commonground.thresholds import LOCATING_WIDTH, densest_window, quantile_bin
 from commonground.users import Users
 
 
 def release_feature_energy(users: Users, centred: bool, door: Door, mu: float) -> float:
     """The median person's mean squared feature value (about her own mean when ``centred``)."""
     sizes = sum_over_people(users, lambda block: energy_counts(block, centred))
-    counts = door.release(sizes.bounded("feature energy"), mu).value
-    first = densest_window(counts, WINDOW)
-    return lower_edge(quantile_bin(counts, first, WINDOW, 0.5)) ** 2
+    counts = door.release(sizes.bounded("feature energy"), mu)
+    first = densest_window(counts.value, counts.noise_std)
+    return lower_edge(quantile_bin(counts.value, first, LOCATING_WIDTH, 0.5)) ** 2

@@ -15,7 +15,7 @@ from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
-from commonground.estimators.rounds import Door, release_clipped, signal_share
+from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -24,12 +24,14 @@ from commonground.users import Block, Users
 
 N_ROUNDS = 20
 MEAN_ROUNDS = 5
-# Shares of μ². The first two lines are spent only with shared_mean=True; without, the rest is scaled up to one.
+# Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
 SHARES = {
+    "mean locate": 0.01,
     "mean sizes": 0.01,
-    "mean rounds": 0.14,
+    "mean rounds": 0.13,
     "scale": 0.01,  # one number: how large features are
-    "init": 0.13,
+    "init": 0.11,
+    "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
     "sizes": 0.04,  # the histograms that choose each round's clip
     "rounds": 0.67,
 }
@@ -138,13 +140,15 @@ class PrivateFedRep(PersonalModel):
             shared = None
             if self.shared_mean:
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                    users, door, mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5, mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5,
+                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5,
+                     mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5,
                     n_rounds=MEAN_ROUNDS, feature_energy=energy, centred=self.fit_intercept,
                     with_intercept=self.fit_intercept,
                 ):  # fmt: skip
                     advance()
             U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
-            edge = None
+            sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
+            edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             for t in range(n_rounds):
                 sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
                 gradient = release_clipped(

@@ -21,7 +21,7 @@ from commonground.clipping import N_BINS, BinnedSums, BoundedSum
 from commonground.contributions.gradients import WINDOW
 from commonground.gate import Randomness, Release, release
 from commonground.ledger import Ledger
-from commonground.thresholds import densest_window, effective_people, quantile_bin
+from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.users import Users
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
@@ -66,27 +66,29 @@ class ClippedGradient:
     edge: int  # the bin at whose lower edge contributions were clipped
 
 
+def locate_sizes(sums_from: Callable[[int], BinnedSums], door: Door, mu: float, name: str) -> int:
+    """Before the first round: where on the whole public grid people's contributions lie. Reads the rows once."""
+    sizes = door.release(sums_from(1).histogram(f"{name}: where sizes lie"), mu)
+    first = densest_window(sizes.value, sizes.noise_std)
+    return round(quantile_bin(sizes.value, first, LOCATING_WIDTH, CLIP_QUANTILE)) + _EXPECTED_SHRINKAGE
+
+
 def release_clipped(
-    sums_from: Callable[[int], BinnedSums], last_edge: int | None, door: Door, mu_size: float, mu_sum: float, name: str
+    sums_from: Callable[[int], BinnedSums], last_edge: int, door: Door, mu_size: float, mu_sum: float, name: str
 ) -> ClippedGradient:
     """One round: sizes through the gate, a clip chosen from them, the clipped sum through the gate.
 
-    ``sums_from(lowest)`` reads the rows once and keeps sums for the window of bins that starts at ``lowest``. Where the
-    window must be is guessed from the last round's clip; in the first round the whole grid is looked at, which costs
-    one more read of the rows.
+    ``sums_from(lowest)`` reads the rows once and keeps sums for the window of bins that starts at ``lowest``; where the
+    window must be is guessed from the last round's clip.
     """
-    if last_edge is None:
-        sizes = door.release(sums_from(1).histogram(f"{name}: sizes"), mu_size)
-        first = densest_window(sizes.value, WINDOW)
-        sums = sums_from(first)
-    else:
-        first = int(np.clip(last_edge - _EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
-        sums = sums_from(first)
-        sizes = door.release(sums.histogram(f"{name}: sizes"), mu_size)
-    position = quantile_bin(sizes.value, first, WINDOW, CLIP_QUANTILE)
-    edge = int(np.clip(round(position), first + 1, first + WINDOW - 1))
+    first = int(np.clip(last_edge - _EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
+    sums = sums_from(first)
+    sizes = door.release(sums.histogram(f"{name}: sizes"), mu_size).value
+    edge = int(np.clip(round(quantile_bin(sizes, first, WINDOW, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
     gradient = door.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
-    return ClippedGradient(gradient.value, gradient.noise_std, effective_people(sizes.value, first, WINDOW, edge), edge)
+    # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
+    people = max(effective_people(sizes, first, WINDOW, edge), 0.1 * sums.n_users)
+    return ClippedGradient(gradient.value, gradient.noise_std, people, edge)
 
 
 def signal_share(gradient: np.ndarray, noise_std: float, dimension: int) -> float:

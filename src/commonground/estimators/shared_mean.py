@@ -13,7 +13,7 @@ import numpy as np
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import mean_gradient_sums
 from commonground.engines.local import sum_over_people
-from commonground.estimators.rounds import Door, release_clipped, signal_share
+from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.users import Users
 
 
@@ -29,6 +29,7 @@ def shared_mean_rounds(
     users: Users,
     door: Door,
     *,
+    mu_locate: float,
     mu_size: float,
     mu_sum: float,
     n_rounds: int,
@@ -36,9 +37,10 @@ def shared_mean_rounds(
     centred: bool,
     with_intercept: bool,
 ) -> Iterator[SharedMean]:
-    """``n_rounds`` private gradient steps from zero; the μ's are those of one round."""
+    """``n_rounds`` private gradient steps from zero; ``mu_size`` and ``mu_sum`` are those of one round."""
     d = users.n_features
-    model, edge = SharedMean(np.zeros(d), 0.0), None
+    model = SharedMean(np.zeros(d), 0.0)
+    edge = locate_sizes(partial(_sums, users, model, centred, with_intercept), door, mu_locate, "shared mean")
     for t in range(n_rounds):
         sums_from = partial(_sums, users, model, centred, with_intercept)
         gradient = release_clipped(sums_from, edge, door, mu_size, mu_sum, f"shared mean, round {t + 1}")

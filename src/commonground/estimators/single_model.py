@@ -13,7 +13,7 @@ from commonground.progress import progress_bar
 from commonground.users import Users
 
 N_ROUNDS = 12
-SHARES = {"scale": 0.02, "sizes": 0.06, "rounds": 0.92}
+SHARES = {"scale": 0.02, "locate": 0.02, "sizes": 0.06, "rounds": 0.90}
 
 
 class SingleModel(PersonalModel):
@@ -56,7 +56,8 @@ class SingleModel(PersonalModel):
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
             energy = release_feature_energy(users, False, door, mu["scale"])
             rounds = shared_mean_rounds(
-                users, door, mu_size=mu["sizes"] / N_ROUNDS**0.5, mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS,
+                users, door, mu_locate=mu["locate"],
+                mu_size=mu["sizes"] / N_ROUNDS**0.5, mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS,
                 feature_energy=energy, centred=False, with_intercept=self.fit_intercept,
             )  # fmt: skip
             for shared in rounds:  # noqa: B007 (the last one stays)
