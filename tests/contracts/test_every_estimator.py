@@ -87,7 +87,8 @@ def test_unknown_people(estimator: Any, rows: Any) -> None:
     X, y, ids = rows
     model = fit(estimator, X, y, users=ids)
     strangers = model.predict(X[:3], users=["nobody", ids[1], None])
-    np.testing.assert_array_equal(strangers[[0, 2]], model.billboard_.predict(X[[0, 2]]))
+    np.testing.assert_allclose(strangers[[0, 2]], model.billboard_.predict(X[[0, 2]]))
+    assert np.abs(strangers).max() < 1e3, "with few people the noise hides everything; it must not explode"
     np.testing.assert_array_equal(model.predict(X[:3]), model.billboard_.predict(X[:3]))
     with pytest.raises(UnknownUserError, match="'nobody'"):
         model.predict(X[:3], users=["nobody", ids[1], ids[2]], strict=True)

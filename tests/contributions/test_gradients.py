@@ -9,6 +9,7 @@ from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
 from commonground.contributions.kernels import TINY_RIDGE
 from commonground.contributions.objective import loss_and_gradient
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums, second_half_heads
+from commonground.contributions.residuals import residual_gradient_sums
 from commonground.users import Block
 from conftest import ragged_block
 
@@ -77,6 +78,25 @@ def test_mean_gradients(centred: bool, with_intercept: bool) -> None:
         r = y - X @ w - 0.2
         slopes = X.T @ (r - r.mean()) / max(len(y) - 1, 1) if centred else X.T @ r / len(y)
         total[0] += np.append(slopes, r.mean()) if with_intercept else slopes
+    np.testing.assert_allclose(fast.raw.sum(axis=0), total, atol=1e-9)
+
+
+@pytest.mark.parametrize("local_intercept", [False, True])
+def test_mean_gradients_after_heads(local_intercept: bool) -> None:
+    """X ᵀr/dof with the same residuals as the embedding's gradient, so that gradient = v ⊗ g / ‖v‖²."""
+    d = 7
+    block = ragged_block(8, n_users=50, d=d)
+    U, w = np.linalg.qr(np.random.default_rng(0).standard_normal((d, 2)))[0], np.ones(d)
+    total = np.zeros((1, d))
+    for X, y in people(block):
+        dof = len(y) - 2 - local_intercept
+        if dof > 0:
+            A, r = X @ U, y - X @ w - 0.3
+            A, r = (A - A.mean(axis=0), r - r.mean()) if local_intercept else (A, r)
+            gram = A.T @ A
+            r = r - A @ np.linalg.solve(gram + TINY_RIDGE * np.trace(gram) * np.eye(2), A.T @ r)
+            total[0] += X.T @ r / dof
+    fast = residual_gradient_sums(block, U, w, 0.3, local_intercept, LOWEST)
     np.testing.assert_allclose(fast.raw.sum(axis=0), total, atol=1e-9)
 
 

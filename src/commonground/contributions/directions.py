@@ -17,7 +17,7 @@ _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular G
 
 
 @njit(cache=True)
-def _solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
+def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     """Cholesky without LAPACK, which would raise on one person's strange rows and stop everybody's training."""
     size = rhs.shape[0]
     for c in range(size):
@@ -66,7 +66,7 @@ def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[n
         for i in range(size):
             gram[i, i] += _RIDGE * energy / size
         solution = labels if m <= d else rows.T @ labels
-        if not _solve_in_place(gram, solution):
+        if not solve_in_place(gram, solution):
             continue
         theta = rows.T @ solution if m <= d else solution
         norm = math.sqrt((theta * theta).sum())

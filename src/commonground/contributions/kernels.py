@@ -1,139 +1,425 @@
 """Compiled per-person work: one pass over a person's rows while they are in the cache.
 
-Rows may be float32 or float64 and are used as they are; what is clipped, compared with a bound or added up over
+Rows may be float32 or float64 and are used as they are; what is solved, clipped, compared with a bound or added up over
 people is float64. People are handled in fixed chunks, each with its own accumulators, so the result does not depend
 on the number of threads. ``FAST`` leaves out "nnan" and "ninf": a NaN must stay visible to the checks below.
+
+A person has few rows and few columns, loops of 10 to 50 steps of which LLVM's vectoriser leaves most to scalar code.
+So the inner loops are written on ``Lanes``, eight numbers that LLVM keeps in one register of the processor (or in two
+or four, where they are shorter), and on bare pointers: counting references to arrays would cost more than the sums.
+A pointer is taken only from an array that the caller passes in and so keeps alive.
 """
 
+import inspect
 import math
+from collections import namedtuple
 
 import numpy as np
-from numba import njit, prange
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import njit, prange, types
+from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.core.errors import TypingError
+from numba.extending import intrinsic, register_model
 
-from commonground.clipping import CHUNK, N_BINS, bin_of
+from commonground.clipping import N_BINS, bin_of
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
+CHUNK = 1024  # people per chunk of accumulators
 TINY_RIDGE = 1e-6  # of the Gram matrix's trace: keeps the head of a person with collinear rows finite
+LANES = 8  # numbers in a Lanes; also how many people's heads are solved side by side
+QUEUE = 4  # contributions to a bin that are added at once: the accumulators are loaded and stored a quarter as often
+BATCH_BYTES = 32768  # of rows: a batch of people ends here, so that its rows are still cached when they are read again
+LINE_BYTES = 64  # read from memory at a time
+LINES_AHEAD = 256  # how early to ask for rows: into the second-level cache, as the first one holds the batch
+
+# ---- Lanes: the few vector instructions that the loops below are made of --------------------------------------------
+
+_I32 = ir.IntType(32)
 
 
-@njit(fastmath=FAST)
-def _project(X, lo, m, W, P):
-    """P[c, i] = <x_i, W[c]> for the rows of one person; W is (columns padded to 2 or a multiple of 4, d)."""
-    d = X.shape[1]
-    zero = X.dtype.type(0)
-    if W.shape[0] == 2:
-        w0, w1 = W[0], W[1]
-        for i in range(m):
-            x = X[lo + i]
-            s0 = s1 = zero
-            for a in range(d):
-                s0 += x[a] * w0[a]
-                s1 += x[a] * w1[a]
-            P[0, i], P[1, i] = s0, s1
+class Lanes(types.Type):
+    """LANES floats of one type, side by side."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+        super().__init__(f"Lanes({dtype})")
+
+
+@register_model(Lanes)
+class _LanesModel(models.PrimitiveModel):
+    def __init__(self, manager, lanes):
+        super().__init__(manager, lanes, ir.VectorType(manager.lookup(lanes.dtype).get_data_type(), LANES))
+
+
+def _instruction(result_type, emit):
+    """A function for compiled code out of ``emit``, which writes LLVM instructions for the values of its arguments."""
+
+    def typed(typing_context, *arg_types):
+        def code(context, builder, signature, args):
+            result = emit(builder, *args)
+            return context.get_dummy_value() if signature.return_type == types.void else result
+
+        return result_type(*arg_types)(*arg_types), code
+
+    typed.__signature__ = inspect.signature(emit)  # type: ignore[attr-defined]  # how many arguments there are
+    return intrinsic(typed)
+
+
+def _call(builder, name, result_type, *args):
+    function_type = ir.FunctionType(result_type, [arg.type for arg in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function_type, name), args)
+
+
+def _suffix(vector):  # by which LLVM tells apart the versions of its own functions
+    return f"v{LANES}f{64 if vector.element == ir.DoubleType() else 32}"
+
+
+def _address(builder, pointer, start, kind):
+    return builder.bitcast(builder.gep(pointer, [start]), kind.as_pointer())
+
+
+def _shuffle(builder, a, b, which):
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(_I32, len(which)), which))
+
+
+def _splat(builder, scalar):
+    first = builder.insert_element(ir.Constant(ir.VectorType(scalar.type, LANES), ir.Undefined), scalar, _I32(0))
+    return _shuffle(builder, first, first, [0] * LANES)
+
+
+def _zeros(builder, pointer):
+    return ir.Constant(ir.VectorType(pointer.type.pointee, LANES), [0.0] * LANES)
+
+
+def _convert(builder, lanes, element):
+    if lanes.type.element == element:
+        return lanes
+    convert = builder.fpext if element == ir.DoubleType() else builder.fptrunc
+    return convert(lanes, ir.VectorType(element, LANES))
+
+
+def _load(builder, pointer, start):
+    return builder.load(_address(builder, pointer, start, ir.VectorType(pointer.type.pointee, LANES)), align=1)
+
+
+def _load_first(builder, pointer, start, n):
+    zeros = _zeros(builder, pointer)
+    numbers = ir.Constant(ir.VectorType(_I32, LANES), list(range(LANES)))
+    mask = builder.icmp_signed("<", numbers, _splat(builder, builder.trunc(n, _I32)))
+    address = _address(builder, pointer, start, zeros.type)
+    return _call(builder, f"llvm.masked.load.{_suffix(zeros.type)}.p0", zeros.type, address, _I32(1), mask, zeros)
+
+
+def _store(builder, pointer, start, lanes):
+    lanes = _convert(builder, lanes, pointer.type.pointee)
+    builder.store(lanes, _address(builder, pointer, start, lanes.type), align=1)
+
+
+def _store_halves(builder, pointer, start, start_2, lanes):
+    lanes = _convert(builder, lanes, pointer.type.pointee)
+    for at, which in ((start, [0, 1, 2, 3]), (start_2, [4, 5, 6, 7])):
+        half = _shuffle(builder, lanes, lanes, which)
+        builder.store(half, _address(builder, pointer, at, half.type), align=1)
+
+
+def _totals(builder, s0, s1, s2, s3, s4, s5, s6, s7):
+    lanes = [s0, s1, s2, s3, s4, s5, s6, s7]
+    # Pairwise, so that eight sums take 7 additions and 14 shuffles, each one instruction on x86.
+    for left, right in (
+        ([0, 8, 1, 9, 4, 12, 5, 13], [2, 10, 3, 11, 6, 14, 7, 15]),
+        ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]),
+        ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]),
+    ):
+        pairs = zip(lanes[::2], lanes[1::2], strict=True)
+        lanes = [builder.fadd(_shuffle(builder, a, b, left), _shuffle(builder, a, b, right)) for a, b in pairs]
+    return lanes[0]
+
+
+def _total(builder, a):
+    element = a.type.element
+    return _call(builder, f"llvm.vector.reduce.fadd.{_suffix(a.type)}", element, element(0.0), a)
+
+
+def _inverse_root(builder, a):
+    root = _call(builder, f"llvm.sqrt.{_suffix(a.type)}", a.type, a)
+    return builder.fdiv(ir.Constant(a.type, [1.0] * LANES), root)
+
+
+def _prefetch(builder, pointer, start):
+    address = _address(builder, pointer, start, ir.IntType(8))
+    _call(builder, "llvm.prefetch.p0", ir.VoidType(), address, _I32(0), _I32(2), _I32(1))  # read, level 2, data
+
+
+@intrinsic
+def pointer(typing_context, array):
+    """To the first number of an array; only of one in C order is it known where the others are."""
+    if array.layout != "C":
+        raise TypingError("pointer of an array that is not C-contiguous: call np.ascontiguousarray before")
+
+    def code(context, builder, signature, args):
+        return context.make_array(array)(context, builder, args[0]).data
+
+    return types.CPointer(array.dtype)(array), code
+
+
+_same, _element, _nothing = lambda a, *_: a, lambda a, *_: a.dtype, lambda *_: types.void
+_lanes_of, _doubles = lambda a, *_: Lanes(a.dtype), lambda *_: Lanes(types.float64)
+
+item = _instruction(_element, lambda builder, pointer, i: builder.load(builder.gep(pointer, [i])))
+put = _instruction(_nothing, lambda builder, pointer, i, value: builder.store(value, builder.gep(pointer, [i])))
+shifted = _instruction(_same, lambda builder, pointer, n: builder.gep(pointer, [n]))
+load = _instruction(_lanes_of, _load)
+load_first = _instruction(_lanes_of, _load_first)  # n lanes, and zeros: what is behind the end of a row is not read
+store = _instruction(_nothing, _store)
+store_halves = _instruction(_nothing, _store_halves)  # four lanes here, four lanes there
+zeros = _instruction(_lanes_of, _zeros)  # of the type a pointer points to
+splat = _instruction(lambda scalar: Lanes(scalar), _splat)
+doubles = _instruction(_doubles, lambda builder, a: _convert(builder, a, ir.DoubleType()))
+multiply = _instruction(_same, lambda builder, a, b: builder.fmul(a, b))
+multiply_add = _instruction(_same, lambda builder, a, b, c: builder.fadd(builder.fmul(a, b), c))  # fused by "contract"
+subtract_product = _instruction(_same, lambda builder, c, a, b: builder.fsub(c, builder.fmul(a, b)))
+inverse_root = _instruction(_same, _inverse_root)
+totals = _instruction(_same, _totals)  # of eight Lanes: lane i of the result is the sum over the i-th
+total = _instruction(_element, _total)  # of the lanes of one
+prefetch = _instruction(_nothing, _prefetch)
+
+# ---- the sums over people -------------------------------------------------------------------------------------------
+
+# Pointers to one chunk's accumulators and to the contributions v gᵀ that wait to be added to them, QUEUE for each bin.
+Sums = namedtuple("Sums", ["counts", "raw", "unit", "g", "slots", "factors", "n_waiting"])
+
+
+@njit(inline="always")
+def _padded(n, multiple):
+    return (n + multiple - 1) // multiple * multiple
+
+
+@njit
+def _queues(window, k, width, X):
+    """Room for the waiting contributions: vectors g, the slot of each queue place, factors v, how many wait.
+
+    One more slot than places: the spare one takes the g of the person at work, and is swapped into her bin's queue.
+    """
+    g = np.zeros((window * QUEUE + 1, width), X.dtype)
+    return g, np.arange(window * QUEUE + 1), np.zeros((window, k, 2, QUEUE)), np.zeros(window, np.int64)
+
+
+@njit
+def _pointers(accumulators, queues):
+    counts, raw, unit = accumulators
+    g, slots, factors, n_waiting = queues
+    return Sums(
+        pointer(counts), pointer(raw), pointer(unit), pointer(g), pointer(slots), pointer(factors), pointer(n_waiting)
+    )
+
+
+@njit
+def _spare(sums, window, width):
+    """Where the g of the person at work goes."""
+    return shifted(sums.g, item(sums.slots, window * QUEUE) * width)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _count_and_queue(sums, v, k, width, scale, squared, lowest, window):
+    """Count the contribution scale·v gᵀ of this squared norm, g in the spare slot, and queue it for its bin's sums."""
+    b = bin_of(squared)
+    put(sums.counts, b, item(sums.counts, b) + 1)
+    if b == 0:
         return
-    for i in range(m):
-        x = X[lo + i]
-        for c in range(0, W.shape[0], 4):
-            w0, w1, w2, w3 = W[c], W[c + 1], W[c + 2], W[c + 3]
-            s0 = s1 = s2 = s3 = zero
-            for a in range(d):
-                s0 += x[a] * w0[a]
-                s1 += x[a] * w1[a]
-                s2 += x[a] * w2[a]
-                s3 += x[a] * w3[a]
-            P[c, i], P[c + 1, i], P[c + 2, i], P[c + 3, i] = s0, s1, s2, s3
+    w = min(max(b - lowest, 0), window - 1)
+    q = item(sums.n_waiting, w)
+    inverse_norm = 1.0 / math.sqrt(squared)
+    for c in range(k):
+        factor = item(v, c * LANES) * scale
+        at = (w * k + c) * 2 * QUEUE + q
+        put(sums.factors, at, factor)
+        put(sums.factors, at + QUEUE, factor * inverse_norm)
+    spare = item(sums.slots, window * QUEUE)
+    put(sums.slots, window * QUEUE, item(sums.slots, w * QUEUE + q))
+    put(sums.slots, w * QUEUE + q, spare)
+    put(sums.n_waiting, w, q + 1)
+    if q + 1 == QUEUE:
+        _add_waiting(sums, w, k, width)
 
 
-@njit(fastmath=FAST)
+@njit(fastmath=FAST, error_model="numpy")
+def _add_waiting(sums, w, k, width):
+    """raw += Σ scale·v gᵀ and unit += Σ scale·v gᵀ / norm over the contributions that wait for bin w, in float64."""
+    g0 = shifted(sums.g, item(sums.slots, w * QUEUE) * width)
+    g1 = shifted(sums.g, item(sums.slots, w * QUEUE + 1) * width)
+    g2 = shifted(sums.g, item(sums.slots, w * QUEUE + 2) * width)
+    g3 = shifted(sums.g, item(sums.slots, w * QUEUE + 3) * width)
+    for c in range(k):
+        f = shifted(sums.factors, (w * k + c) * 2 * QUEUE)
+        f0, f1, f2, f3 = splat(item(f, 0)), splat(item(f, 1)), splat(item(f, 2)), splat(item(f, 3))
+        h0, h1, h2, h3 = splat(item(f, 4)), splat(item(f, 5)), splat(item(f, 6)), splat(item(f, 7))
+        raw, unit = shifted(sums.raw, (w * k + c) * width), shifted(sums.unit, (w * k + c) * width)
+        for a in range(0, width, LANES):
+            x0, x1, x2, x3 = doubles(load(g0, a)), doubles(load(g1, a)), doubles(load(g2, a)), doubles(load(g3, a))
+            s = multiply_add(f0, x0, multiply_add(f1, x1, load(raw, a)))
+            store(raw, a, multiply_add(f2, x2, multiply_add(f3, x3, s)))
+            s = multiply_add(h0, x0, multiply_add(h1, x1, load(unit, a)))
+            store(unit, a, multiply_add(h2, x2, multiply_add(h3, x3, s)))
+    put(sums.n_waiting, w, 0)
+
+
+@njit
+def _add_remaining(sums, k, width, window):
+    for w in range(window):
+        n_waiting = item(sums.n_waiting, w)
+        if n_waiting > 0:
+            for row in range(w * k * 2, (w + 1) * k * 2):
+                for q in range(n_waiting, QUEUE):
+                    put(sums.factors, row * QUEUE + q, 0.0)  # the g of an earlier, finite contribution: adds zero
+            _add_waiting(sums, w, k, width)
+
+
+# ---- the work of one person -----------------------------------------------------------------------------------------
+
+
+@njit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _inner_products(A, a0, a1, a2, a3, B, b0, b1, n):
+    """Lanes <a0, b0>, <a1, b0>, <a2, b0>, <a3, b0>, <a0, b1>, … of vectors of length n that begin at these places."""
+    s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = zeros(A)
+    whole = n // LANES * LANES
+    for i in range(0, whole, LANES):
+        u0, u1 = load(B, b0 + i), load(B, b1 + i)
+        x0, x1, x2, x3 = load(A, a0 + i), load(A, a1 + i), load(A, a2 + i), load(A, a3 + i)
+        s00, s10, s20, s30 = _add_products(s00, s10, s20, s30, x0, x1, x2, x3, u0)
+        s01, s11, s21, s31 = _add_products(s01, s11, s21, s31, x0, x1, x2, x3, u1)
+    if whole < n:
+        rest = n - whole
+        u0, u1 = load_first(B, b0 + whole, rest), load_first(B, b1 + whole, rest)
+        x0, x1 = load_first(A, a0 + whole, rest), load_first(A, a1 + whole, rest)
+        x2, x3 = load_first(A, a2 + whole, rest), load_first(A, a3 + whole, rest)
+        s00, s10, s20, s30 = _add_products(s00, s10, s20, s30, x0, x1, x2, x3, u0)
+        s01, s11, s21, s31 = _add_products(s01, s11, s21, s31, x0, x1, x2, x3, u1)
+    return totals(s00, s10, s20, s30, s01, s11, s21, s31)
+
+
+@njit(fastmath=FAST, forceinline=True)
+def _add_products(s0, s1, s2, s3, x0, x1, x2, x3, u):
+    return multiply_add(x0, u, s0), multiply_add(x1, u, s1), multiply_add(x2, u, s2), multiply_add(x3, u, s3)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _project(X, d, lo, m, W, columns, P, rows, line):
+    """P[c, i] = <x_i, W[c]> for the rows of one person, four rows by two columns at a time; columns is even.
+
+    Her last row is repeated to fill up the last four. What P holds behind her rows must not be used.
+    """
+    last = (lo + m - 1) * d
+    for i in range(0, m, 4):
+        x0 = (lo + i) * d
+        x1, x2, x3 = min(x0 + d, last), min(x0 + 2 * d, last), min(x0 + 3 * d, last)
+        for a in range(x0, x0 + 4 * d, line):
+            prefetch(X, a + LINES_AHEAD * line)
+        for c in range(0, columns, 2):
+            s = _inner_products(X, x0, x1, x2, x3, W, c * d, (c + 1) * d, d)
+            store_halves(P, c * rows + i, (c + 1) * rows + i, s)
+
+
+@njit(fastmath=FAST, error_model="numpy")
 def _centre(values, m):
     """Take one person's mean out of her values: the local intercept, partialled out."""
-    total = 0.0
-    for i in range(m):
-        total += values[i]
-    mean = values.dtype.type(total / m)
-    for i in range(m):
-        values[i] -= mean
+    s = zeros(values)
+    for i in range(0, m, LANES):
+        s = multiply_add(splat(1.0), load_first(values, i, min(m - i, LANES)), s)
+    mean = splat(total(s) / m)
+    for i in range(0, m, LANES):
+        store(values, i, subtract_product(load(values, i), splat(1.0), mean))
 
 
-@njit(fastmath=FAST)
-def _least_squares(P, r, m, k, gram, inverse_diagonal, v):
-    """v = argmin ‖r − Pᵀv‖² with a tiny ridge, by Cholesky in float64. False when the rows say nothing."""
+@njit(fastmath=FAST, error_model="numpy")
+def _gram(P, rows, m, k, gram, width):
+    """gram[c, b] = <P[c], P[b]> for b ≤ c ≤ k, where P[k] are the labels; other entries are not meant to be used."""
+    for c in range(0, k + 1, 2):
+        for b in range(0, c + 2, 4):
+            at = b * rows
+            s = _inner_products(P, at, at + rows, at + 2 * rows, at + 3 * rows, P, c * rows, (c + 1) * rows, m)
+            store_halves(gram, c * width + b, (c + 1) * width + b, s)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _least_squares(G, k, inverse_diagonal, v):
+    """v = argmin ‖r − Pᵀv‖² with a tiny ridge by Cholesky, for LANES people side by side.
+
+    G (k + 1, k + 1, LANES) holds their Gram matrices, the last row their right-hand sides. One person's Cholesky is a
+    chain of roots and divisions each of which waits for the one before: eight take no longer than one. Rows that say
+    nothing have a pivot that is not positive: its inverse root is not finite, and neither is v.
+    """
+    row = (k + 1) * LANES
+    ridge = splat(0.0)
     for c in range(k):
-        pc = P[c]
-        for b in range(c + 1):
-            pb = P[b]
-            s = 0.0
-            for i in range(m):
-                s += pc[i] * pb[i]
-            gram[c, b] = s
-        s = 0.0
-        for i in range(m):
-            s += pc[i] * r[i]
-        v[c] = s
-    ridge = 0.0
+        ridge = multiply_add(splat(TINY_RIDGE), load(G, c * (row + LANES)), ridge)
     for c in range(k):
-        ridge += TINY_RIDGE * gram[c, c]
-    for c in range(k):
-        pivot = gram[c, c] + ridge
-        rhs = v[c]
-        for b in range(c):
-            pivot -= gram[c, b] * gram[c, b]
-            rhs -= gram[c, b] * v[b]
-        if not pivot > 0.0:
-            return False
-        inverse = 1.0 / math.sqrt(pivot)
-        inverse_diagonal[c] = inverse
-        v[c] = rhs * inverse
-        for q in range(c + 1, k):
-            s = gram[q, c]
-            for b in range(c):
-                s -= gram[q, b] * gram[c, b]
-            gram[q, c] = s * inverse
+        pivot = multiply_add(splat(1.0), ridge, load(G, c * (row + LANES)))
+        for b in range(c * row, c * (row + LANES), LANES):
+            pivot = subtract_product(pivot, load(G, b), load(G, b))
+        inverse = inverse_root(pivot)
+        store(inverse_diagonal, c * LANES, inverse)
+        for q in range(c + 1, k + 1):
+            s = load(G, q * row + c * LANES)
+            for b in range(0, c * LANES, LANES):
+                s = subtract_product(s, load(G, q * row + b), load(G, c * row + b))
+            store(G, q * row + c * LANES, multiply(s, inverse))
     for c in range(k - 1, -1, -1):
-        s = v[c]
+        s = load(G, k * row + c * LANES)
         for b in range(c + 1, k):
-            s -= gram[b, c] * v[b]
-        v[c] = s * inverse_diagonal[c]
-    return True
+            s = subtract_product(s, load(G, b * row + c * LANES), load(v, b * LANES))
+        store(v, c * LANES, multiply(s, load(inverse_diagonal, c * LANES)))
 
 
-@njit(fastmath=FAST)
-def _pull_back(X, lo, m, r, g):
-    """g = Xᵀ r over one person's rows."""
-    d = X.shape[1]
-    for a in range(d):
-        g[a] = 0
-    for i in range(0, m - 1, 2):
-        x0, x1, r0, r1 = X[lo + i], X[lo + i + 1], r[i], r[i + 1]
-        for a in range(d):
-            g[a] += r0 * x0[a] + r1 * x1[a]
-    if m % 2:
-        x0, r0 = X[lo + m - 1], r[m - 1]
-        for a in range(d):
-            g[a] += r0 * x0[a]
+@njit(fastmath=FAST, error_model="numpy")
+def _residuals(P, rows, m, k, v, r):
+    """r = P[k] − Σ_c v[c] P[c] for one person, one of the lanes of v."""
+    for i in range(0, m, LANES):
+        s = load(P, k * rows + i)
+        for c in range(k):
+            s = subtract_product(s, splat(item(v, c * LANES)), load(P, c * rows + i))
+        store(r, i, s)
 
 
-@njit(fastmath=FAST)
-def _squared_norm(g):
-    s = 0.0
-    for a in range(g.shape[0]):
-        s += g[a] * np.float64(g[a])
-    return s
+@njit(fastmath=FAST, error_model="numpy")
+def _pull_back(X, d, lo, m, r, g):
+    """g = Xᵀ r over one person's rows, and ‖g‖² as the result; by blocks of columns whose sums stay in registers."""
+    squared = splat(0.0)
+    a = 0
+    while a + 4 * LANES <= d:
+        s0 = s1 = s2 = s3 = zeros(X)
+        x = lo * d + a
+        for i in range(m):
+            f = splat(item(r, i))
+            x0, x1, x2, x3 = load(X, x), load(X, x + LANES), load(X, x + 2 * LANES), load(X, x + 3 * LANES)
+            s0, s1, s2, s3 = _add_products(s0, s1, s2, s3, x0, x1, x2, x3, f)
+            x += d
+        squared = _keep(g, a, s0, _keep(g, a + LANES, s1, squared))
+        squared = _keep(g, a + 2 * LANES, s2, _keep(g, a + 3 * LANES, s3, squared))
+        a += 4 * LANES
+    while a < d:
+        s = zeros(X)
+        x = lo * d + a
+        for i in range(m):
+            s = multiply_add(splat(item(r, i)), load_first(X, x, min(d - a, LANES)), s)
+            x += d
+        squared = _keep(g, a, s, squared)
+        a += LANES
+    return total(squared)
 
 
-@njit(fastmath=FAST)
-def _add_outer(raw, unit, g, v, scale, inverse_norm):
-    """raw += scale·v gᵀ and unit += scale·v gᵀ / norm, in float64."""
-    for c in range(v.shape[0]):
-        f = v[c] * scale
-        h = f * inverse_norm
-        for a in range(g.shape[0]):
-            ga = np.float64(g[a])
-            raw[c, a] += f * ga
-            unit[c, a] += h * ga
+@njit(fastmath=FAST, forceinline=True)
+def _keep(g, a, s, squared):
+    store(g, a, s)
+    return multiply_add(doubles(s), doubles(s), squared)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True, nogil=True)
+# ---- rounds over all people -----------------------------------------------------------------------------------------
+
+Work = namedtuple("Work", ["P", "r", "gram", "G", "inverse_diagonal", "v", "people"])  # arrays of one chunk
+
+
+@njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
 def embedding_gradients(X, y, offsets, W, k, has_mean, shared_intercept, local_intercept, lowest, window, max_rows):
     """Sums over people of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²), kept apart by the size of each person's contribution.
 
@@ -141,90 +427,139 @@ def embedding_gradients(X, y, offsets, W, k, has_mean, shared_intercept, local_i
     people fall in each of N_BINS bins, and for the ``window`` bins from ``lowest`` on the sums of their contributions
     as they are (raw) and scaled to norm one (unit). Non-finite or empty contributions count in bin 0 and add nothing.
     """
+    X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
+    width = _padded(d, LANES)
     counts = np.zeros((n_chunks, N_BINS), np.int64)
-    raw = np.zeros((n_chunks, window, k, d))
-    unit = np.zeros((n_chunks, window, k, d))
+    raw = np.zeros((n_chunks, window, k, width))
+    unit = np.zeros((n_chunks, window, k, width))
+    columns = np.zeros((_padded(k + has_mean, 2), d), X.dtype)
+    columns[: k + has_mean] = W[: k + has_mean]
+    height = _padded(k + 1, 4)  # a person's projections on k columns and her labels, four by four
+    rows = _padded(max_rows, LANES)
+    batch_rows = BATCH_BYTES // (d * X.itemsize)
+    most_rows = min(LANES * rows, batch_rows + rows + LANES * LANES)  # a batch ends with who exceeds batch_rows
     for chunk in prange(n_chunks):
-        P = np.empty((W.shape[0], max_rows), X.dtype)
-        r = np.empty(max_rows, X.dtype)
-        g = np.empty(d, X.dtype)
-        gram, inverse_diagonal, v = np.empty((k, k)), np.empty(k), np.empty(k)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            dof = m - k - local_intercept
-            if dof <= 0:  # the head fits these rows exactly: nothing is left to learn the embedding from
-                counts[chunk, 0] += 1
-                continue
-            _project(X, lo, m, W, P)
+        work = Work(
+            np.empty(height * most_rows),
+            np.empty(rows, X.dtype),
+            np.empty((k + 2, height)),
+            np.empty((k + 1, k + 1, LANES)),
+            np.empty((k, LANES)),
+            np.empty((k, LANES)),
+            np.empty((LANES, 3), np.int64),
+        )
+        accumulators = counts[chunk], raw[chunk], unit[chunk]
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        queues = _queues(window, k, width, X)
+        model = columns, k, has_mean, shared_intercept, local_intercept
+        _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, accumulators, queues)
+    return counts, raw[:, :, :, :d], unit[:, :, :, :d]
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, accumulators, queues):
+    """The people of one chunk, in batches: project each; solve their heads side by side; pull each back and queue."""
+    d, line = X.shape[1], LINE_BYTES // X.itemsize
+    window, width, height = accumulators[1].shape[0], accumulators[1].shape[2], work.gram.shape[1]
+    columns, k, has_mean, shared_intercept, local_intercept = model
+    x, labels, w = pointer(X), pointer(y), pointer(columns)
+    projections, r, gram, G = pointer(work.P), pointer(work.r), pointer(work.gram), pointer(work.G)
+    inverse_diagonal, heads = pointer(work.inverse_diagonal), pointer(work.v)
+    sums = _pointers(accumulators, queues)
+    batch = work.people
+    size = n_rows = used = 0
+    for j in range(people[0], people[1]):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        if m - k - local_intercept > 0:
+            _project(x, d, lo, m, w, columns.shape[0], shifted(projections, used), _padded(m, LANES), line)
+            batch[size, 0], batch[size, 1], batch[size, 2] = lo, m, used
+            size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
+        else:  # the head fits these rows exactly: nothing is left to learn the embedding from
+            accumulators[0][0] += 1
+        if size < LANES and n_rows < batch_rows and j + 1 < people[1]:
+            continue
+        for lane in range(size):
+            lo, m, P = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2])
+            rows = _padded(m, LANES)
+            own = shifted(P, k * rows)  # her labels, less what the shared mean predicts
             for i in range(m):
-                r[i] = y[lo + i] - shared_intercept
-            if has_mean:
-                for i in range(m):
-                    r[i] -= P[k, i]
+                put(own, i, item(labels, lo + i) - shared_intercept - (item(own, i) if has_mean else 0.0))
             if local_intercept:
-                _centre(r, m)
-                for c in range(k):
-                    _centre(P[c], m)
-            if not _least_squares(P, r, m, k, gram, inverse_diagonal, v):
-                counts[chunk, 0] += 1
-                continue
+                for c in range(k + 1):
+                    _centre(shifted(P, c * rows), m)
+            _gram(P, rows, m, k, gram, height)
+            for c in range(k + 1):
+                for b in range(c + 1):
+                    put(G, (c * (k + 1) + b) * LANES + lane, item(gram, c * height + b))
+        _least_squares(G, k, inverse_diagonal, heads)
+        for lane in range(size):
+            lo, m, P, v = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2]), shifted(heads, lane)
             vv = 0.0
             for c in range(k):
-                vv += v[c] * v[c]
-                vc = X.dtype.type(v[c])
-                for i in range(m):
-                    r[i] -= vc * P[c, i]
-            _pull_back(X, lo, m, r, g)
-            scale = 1.0 / (dof * vv)
-            squared = _squared_norm(g) * vv * scale * scale
-            b = bin_of(squared)
-            counts[chunk, b] += 1
-            if b > 0:
-                w = min(max(b - lowest, 0), window - 1)
-                _add_outer(raw[chunk, w], unit[chunk, w], g, v, scale, 1.0 / math.sqrt(squared))
-    return counts, raw, unit
+                vv += item(v, c * LANES) * item(v, c * LANES)
+            _residuals(P, _padded(m, LANES), m, k, v, r)
+            squared_g = _pull_back(x, d, lo, m, r, _spare(sums, window, width))
+            scale = 1.0 / ((m - k - local_intercept) * vv)
+            _count_and_queue(sums, v, k, width, scale, squared_g * vv * scale * scale, lowest, window)
+        size = n_rows = used = 0
+    _add_remaining(sums, k, width, window)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True, nogil=True)
+@njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
 def mean_gradients(X, y, offsets, w, intercept, centred, with_intercept, lowest, window, max_rows):
     """The same sums for the linear model x → <w, x> + intercept: each person sends (X_jᵀ r_j, Σ r_j) / m_j.
 
     ``centred`` takes each person's own mean out of X and r for the slopes (she has a local intercept), not out of the
     last coordinate, which is her mean residual and is there when ``with_intercept``.
     """
+    X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
+    width = _padded(d + with_intercept, LANES)
     counts = np.zeros((n_chunks, N_BINS), np.int64)
-    raw = np.zeros((n_chunks, window, 1, d + with_intercept))
-    unit = np.zeros((n_chunks, window, 1, d + with_intercept))
-    W = np.zeros((2, d), X.dtype)
-    W[0] = w
+    raw = np.zeros((n_chunks, window, 1, width))
+    unit = np.zeros((n_chunks, window, 1, width))
+    columns = np.zeros((2, d), X.dtype)
+    columns[0] = w
+    rows = _padded(max_rows, LANES)
     for chunk in prange(n_chunks):
-        P = np.empty((2, max_rows), X.dtype)
-        r = np.empty(max_rows, X.dtype)
-        g = np.empty(d + with_intercept, X.dtype)
-        one = np.ones(1)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            dof = m - centred
-            _project(X, lo, m, W, P)
-            total = 0.0
-            for i in range(m):
-                r[i] = y[lo + i] - P[0, i] - intercept
-                total += r[i]
-            if centred:
-                _centre(r, m)
-            _pull_back(X, lo, m, r, g[:d])
-            for a in range(d):
-                g[a] /= max(dof, 1)
-            if with_intercept:
-                g[d] = total / m
-            squared = _squared_norm(g)
-            b = bin_of(squared)
-            counts[chunk, b] += 1
-            if b > 0:
-                at = min(max(b - lowest, 0), window - 1)
-                _add_outer(raw[chunk, at], unit[chunk, at], g, one, 1.0, 1.0 / math.sqrt(squared))
-    return counts, raw, unit
+        work = np.empty((2, rows)), np.empty(rows, X.dtype), np.ones(1)
+        accumulators = counts[chunk], raw[chunk], unit[chunk]
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        queues = _queues(window, 1, width, X)
+        model = columns, intercept, centred, with_intercept
+        _mean_chunk(X, y, offsets, people, model, lowest, work, accumulators, queues)
+    return counts, raw[:, :, :, : d + with_intercept], unit[:, :, :, : d + with_intercept]
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _mean_chunk(X, y, offsets, people, model, lowest, work, accumulators, queues):
+    d, line, rows = X.shape[1], LINE_BYTES // X.itemsize, work[0].shape[1]
+    window, width = accumulators[1].shape[0], accumulators[1].shape[2]
+    columns, intercept, centred, with_intercept = model
+    x, labels, w = pointer(X), pointer(y), pointer(columns)
+    P, r, v = pointer(work[0]), pointer(work[1]), pointer(work[2])
+    sums = _pointers(accumulators, queues)
+    for j in range(people[0], people[1]):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        dof = max(m - centred, 1)
+        _project(x, d, lo, m, w, 2, P, rows, line)
+        sum_r = 0.0
+        for i in range(m):
+            put(P, i, item(labels, lo + i) - item(P, i) - intercept)
+            sum_r += item(P, i)
+        if centred:
+            _centre(P, m)
+        for i in range(0, m, LANES):
+            store(r, i, load(P, i))
+        g = _spare(sums, window, width)
+        squared_g = _pull_back(x, d, lo, m, r, g)
+        if with_intercept:
+            last = X.dtype.type(sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
+            put(g, d, last)
+            squared_g += np.float64(last) * np.float64(last)
+        scale = 1.0 / dof
+        _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, lowest, window)
+    _add_remaining(sums, 1, width, window)

@@ -10,6 +10,7 @@ from commonground.clipping import BinnedSums, from_symmetric_half
 from commonground.contributions.directions import direction_sums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
+from commonground.contributions.residuals import residual_gradient_sums
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget, check_rank
@@ -23,7 +24,8 @@ from commonground.progress import progress_bar
 from commonground.users import Block, Users
 
 N_ROUNDS = 20
-MEAN_ROUNDS = 5
+MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
+MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
 # Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
 SHARES = {
     "mean locate": 0.01,
@@ -150,12 +152,17 @@ class PrivateFedRep(PersonalModel):
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             for t in range(n_rounds):
-                sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
-                gradient = release_clipped(
-                    sums_from, edge, door, mu["sizes"] / n_rounds**0.5, mu["rounds"] / n_rounds**0.5, f"round {t + 1}"
+                name, one_round = (
+                    f"round {t + 1}",
+                    {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5},
                 )
-                edge = gradient.edge
-                U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
+                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                    shared = _refine_mean(users, U, shared, self.fit_intercept, energy, door, name, **one_round)
+                else:
+                    sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
+                    gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
+                    edge = gradient.edge
+                    U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
         return shared, U
 
@@ -172,6 +179,25 @@ def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, 
     across = gradient - U @ (U.T @ gradient)  # along U nothing can be learned: heads absorb it
     share = signal_share(across, noise_std, (d - k) * k)
     return np.ascontiguousarray(np.linalg.qr(U + share * k / (people * energy) * across)[0])
+
+
+def _refine_mean(
+    users: Users, U: np.ndarray, shared: SharedMean, local_intercept: bool, energy: float, door: Door, name: str,
+    mu_size: float, mu_sum: float,
+) -> SharedMean:  # fmt: skip
+    """One step on w₀ with everybody's head fitted: what the mean still misses outside the span of U."""
+
+    def sums_from(lowest: int) -> BinnedSums:
+        return sum_over_people(
+            users,
+            lambda block: residual_gradient_sums(block, U, shared.coef, shared.intercept, local_intercept, lowest),
+        )
+
+    gradient = release_clipped(sums_from, shared.edge, door, mu_size, mu_sum, f"{name}, shared mean")
+    across = gradient.value[0] - U @ (U.T @ gradient.value[0])  # along U heads absorb it
+    share = signal_share(across, gradient.noise_std, U.shape[0] - U.shape[1])
+    coef = shared.coef + share / (gradient.people * energy) * across
+    return SharedMean(coef, shared.intercept, gradient.edge)
 
 
 def _release_initial_embedding(

@@ -23,6 +23,7 @@ class SharedMean:
 
     coef: np.ndarray  # (d,)
     intercept: float
+    edge: int  # the bin at whose lower edge the last gradients were clipped
 
 
 def shared_mean_rounds(
@@ -39,7 +40,7 @@ def shared_mean_rounds(
 ) -> Iterator[SharedMean]:
     """``n_rounds`` private gradient steps from zero; ``mu_size`` and ``mu_sum`` are those of one round."""
     d = users.n_features
-    model = SharedMean(np.zeros(d), 0.0)
+    model = SharedMean(np.zeros(d), 0.0, edge=0)
     edge = locate_sizes(partial(_sums, users, model, centred, with_intercept), door, mu_locate, "shared mean")
     for t in range(n_rounds):
         sums_from = partial(_sums, users, model, centred, with_intercept)
@@ -47,9 +48,8 @@ def shared_mean_rounds(
         edge = gradient.edge
         share = signal_share(gradient.value, gradient.noise_std, gradient.value.size)
         step = share / gradient.people * gradient.value[0]
-        model = SharedMean(
-            model.coef + step[:d] / feature_energy, model.intercept + (float(step[d]) if with_intercept else 0.0)
-        )
+        intercept = model.intercept + (float(step[d]) if with_intercept else 0.0)
+        model = SharedMean(model.coef + step[:d] / feature_energy, intercept, edge)
         yield model
 
 
