@@ -17,7 +17,7 @@ from commonground.clipping import (
     symmetric_half,
 )
 from commonground.contributions.directions import direction_sums, energy_counts
-from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_gradient_sums
+from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.users import Block
@@ -47,6 +47,8 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "mean gradient sizes": lambda b: mean_gradient_sums(b, W0, 0.1, True, True, LOWEST).histogram("h"),
     "mean gradients": lambda b: mean_gradient_sums(b, W0, 0.1, False, True, LOWEST).clipped_at(121, "m"),
     "mean gradients, centred": lambda b: mean_gradient_sums(b, W0, 0.1, True, True, LOWEST).clipped_at(118, "m"),
+    "mean features": lambda b: mean_feature_sums(b, LOWEST).clipped_at(121, "f"),
+    "mean feature sizes": lambda b: mean_feature_sums(b, LOWEST).histogram("f"),
     "mean gradients after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, LOWEST).clipped_at(119, "r"),
     "sizes after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, False, LOWEST).histogram("r"),
     "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),

@@ -31,6 +31,14 @@ def bin_of(squared_norm):  # type: ignore[no-untyped-def]
     return min(max(exponent - _LOWEST_EXPONENT, 0), N_BINS - 2) + 1
 
 
+@njit(cache=True)
+def bins_of(squared_norms):  # type: ignore[no-untyped-def]
+    bins = np.empty(squared_norms.shape[0], np.int64)
+    for j in range(squared_norms.shape[0]):
+        bins[j] = bin_of(squared_norms[j])
+    return bins
+
+
 def lower_edge(bin_index: float) -> float:
     """The norm at which a bin begins: every contribution in the bins before has at most this norm.
 
@@ -98,6 +106,25 @@ class BinnedSums:
     def __add__(self, other: "BinnedSums") -> "BinnedSums":
         assert self.lowest == other.lowest
         return BinnedSums(self.counts + other.counts, self.raw + other.raw, self.unit + other.unit, self.lowest)
+
+    @classmethod
+    def of(cls, contributions: np.ndarray, lowest: int, window: int) -> "BinnedSums":
+        """Bin and add up (people, k, d) contributions that are already at hand."""
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite lands in bin 0
+            squared = (contributions**2).sum(axis=(1, 2))
+        bins = bins_of(squared)
+        norms = np.sqrt(np.where(bins > 0, squared, 1.0))[:, None, None]
+        raw = np.zeros((window, *contributions.shape[1:]))
+        unit = np.zeros_like(raw)
+        at = np.clip(bins - lowest, 0, window - 1)
+        for start in range(0, len(bins), CHUNK):
+            people = np.arange(start, min(start + CHUNK, len(bins)))
+            people = people[bins[people] > 0]
+            for to, values in ((raw, contributions[people]), (unit, contributions[people] / norms[people])):
+                part = np.zeros_like(to)
+                np.add.at(part, at[people], values)
+                to += part
+        return cls(np.bincount(bins, minlength=N_BINS), raw, unit, lowest)
 
     @property
     def n_users(self) -> int:

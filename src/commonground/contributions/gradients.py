@@ -35,6 +35,13 @@ def embedding_gradient_sums(
     return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest)
 
 
+def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
+    """Person j sends the mean of her rows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.add.reduceat(block.X.astype(np.float64), block.offsets[:-1]) / np.diff(block.offsets)[:, None]
+    return BinnedSums.of(means[:, None, :], lowest, WINDOW)
+
+
 def mean_gradient_sums(
     block: Block, mean: np.ndarray, intercept: float, centred: bool, with_intercept: bool, lowest: int
 ) -> BinnedSums:

@@ -11,10 +11,10 @@ from functools import partial
 import numpy as np
 
 from commonground.clipping import BinnedSums
-from commonground.contributions.gradients import mean_gradient_sums
+from commonground.contributions.gradients import mean_feature_sums, mean_gradient_sums
 from commonground.engines.local import sum_over_people
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
-from commonground.users import Users
+from commonground.users import Block, Users
 
 
 @dataclass(frozen=True)
@@ -37,24 +37,54 @@ def shared_mean_rounds(
     feature_energy: float,
     centred: bool,
     with_intercept: bool,
+    feature_centre: np.ndarray | None = None,
 ) -> Iterator[SharedMean]:
-    """``n_rounds`` private gradient steps from zero; ``mu_size`` and ``mu_sum`` are those of one round."""
+    """``n_rounds`` private gradient steps from zero; ``mu_size`` and ``mu_sum`` are those of one round.
+
+    With a ``feature_centre`` the steps are those of the model in x − centre, which is better conditioned; what is yielded
+    is the same model in x. Where gradients grow, the step was too long for these features: go back and halve it.
+    """
     d = users.n_features
-    model = SharedMean(np.zeros(d), 0.0, edge=0)
-    edge = locate_sizes(partial(_sums, users, model, centred, with_intercept), door, mu_locate, "shared mean")
+    centre = np.zeros(d) if feature_centre is None else feature_centre
+    model = best = SharedMean(np.zeros(d), 0.0, edge=0)
+    length = 1.0
+    sums_from = partial(_sums, users, model, centre, centred, with_intercept)
+    edge = locate_sizes(sums_from, door, mu_locate, "shared mean")
     for t in range(n_rounds):
-        sums_from = partial(_sums, users, model, centred, with_intercept)
+        sums_from = partial(_sums, users, model, centre, centred, with_intercept)
         gradient = release_clipped(sums_from, edge, door, mu_size, mu_sum, f"shared mean, round {t + 1}")
         edge = gradient.edge
+        if t > 0 and edge > best.edge:
+            model, edge, length = best, best.edge, length / 2
+            continue
+        best = SharedMean(model.coef, model.intercept, edge)
         share = signal_share(gradient.value, gradient.noise_std, gradient.value.size)
-        step = share / gradient.people * gradient.value[0]
+        step = length * share / gradient.people * gradient.value[0]
         intercept = model.intercept + (float(step[d]) if with_intercept else 0.0)
         model = SharedMean(model.coef + step[:d] / feature_energy, intercept, edge)
-        yield model
+        yield SharedMean(model.coef, model.intercept - float(model.coef @ centre), edge)
 
 
-def _sums(users: Users, model: SharedMean, centred: bool, with_intercept: bool, lowest: int) -> BinnedSums:
-    return sum_over_people(
-        users,
-        lambda block: mean_gradient_sums(block, model.coef, model.intercept, centred, with_intercept, lowest),
-    )
+def release_feature_centre(users: Users, door: Door, *, mu_locate: float, mu_size: float, mu_sum: float) -> np.ndarray:
+    """About where features lie: the mean of people's mean rows, each clipped. A guess that is off costs speed only."""
+
+    def sums_from(lowest: int) -> BinnedSums:
+        return sum_over_people(users, lambda block: mean_feature_sums(block, lowest))
+
+    edge = locate_sizes(sums_from, door, mu_locate, "feature centre")
+    total = release_clipped(sums_from, edge, door, mu_size, mu_sum, "feature centre")
+    return signal_share(total.value, total.noise_std, total.value.size) / total.people * total.value[0]
+
+
+def _sums(
+    users: Users, model: SharedMean, centre: np.ndarray, centred: bool, with_intercept: bool, lowest: int
+) -> BinnedSums:
+    def block_sums(block: Block) -> BinnedSums:
+        moved = (
+            Block((block.X - centre.astype(block.X.dtype)), block.y, block.offsets, block.first)
+            if centre.any()
+            else block
+        )
+        return mean_gradient_sums(moved, model.coef, model.intercept, centred, with_intercept, lowest)
+
+    return sum_over_people(users, block_sums)

@@ -6,14 +6,22 @@ from commonground.billboard import Billboard
 from commonground.estimators.base import PersonalModel, check_budget
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.rounds import Door
-from commonground.estimators.shared_mean import shared_mean_rounds
+from commonground.estimators.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
 from commonground.users import Users
 
 N_ROUNDS = 12
-SHARES = {"scale": 0.02, "locate": 0.02, "sizes": 0.06, "rounds": 0.90}
+SHARES = {
+    "scale": 0.02,
+    "centre locate": 0.01,  # where features lie, so that slopes and intercept can be learned apart
+    "centre sizes": 0.01,
+    "centre": 0.04,
+    "locate": 0.02,
+    "sizes": 0.06,
+    "rounds": 0.84,
+}
 
 
 class SingleModel(PersonalModel):
@@ -23,8 +31,9 @@ class SingleModel(PersonalModel):
 
     Notes
     -----
-    **Guarantee.** Unit and neighbours as in ``PrivateFedRep``. Through the gate pass the histogram of feature energies (√2)
-    and per round the histogram of gradient sizes (√2) and the sum of per-person gradients clipped to C (2C).
+    **Guarantee.** Unit and neighbours as in ``PrivateFedRep``. Through the gate pass the histogram of feature energies (√2),
+    two histograms (√2) and a clipped sum (2C) of people's mean rows, the histogram that locates gradient sizes (√2), and per
+    round the histogram of gradient sizes (√2) and the sum of per-person gradients clipped to C (2C).
 
     Examples
     --------
@@ -53,14 +62,17 @@ class SingleModel(PersonalModel):
         budget = check_budget(self.epsilon, self.delta, users.n_users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         mu = budget.split(SHARES)
+        shared = SharedMean(np.zeros(users.n_features), 0.0, edge=0)
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
             energy = release_feature_energy(users, False, door, mu["scale"])
-            rounds = shared_mean_rounds(
-                users, door, mu_locate=mu["locate"],
-                mu_size=mu["sizes"] / N_ROUNDS**0.5, mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS,
-                feature_energy=energy, centred=False, with_intercept=self.fit_intercept,
-            )  # fmt: skip
-            for shared in rounds:  # noqa: B007 (the last one stays)
+            centre = release_feature_centre(
+                users, door, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
+            )
+            for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
+                users, door, mu_locate=mu["locate"], mu_size=mu["sizes"] / N_ROUNDS**0.5,
+                mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
+                with_intercept=self.fit_intercept, feature_centre=centre if self.fit_intercept else None,
+            ):  # fmt: skip
                 advance()
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),
