@@ -1,0 +1,84 @@
+"""Why the defaults of Private FedRep are what they are: change one thing at a time.
+
+    python benchmarks/ablations.py --seeds 5
+
+MSE ÷ floor for three populations (d = 50, k = 2, 10 rows, label noise 0.01, δ = 1e-6), simulated noise, median and worst
+over seeds. The first row is the default.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+import commonground as cg
+from commonground.estimators import fedrep, rounds
+from commonground.progress import progress_bar
+
+POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))
+
+
+@contextmanager
+def shares(**changed: float) -> Iterator[None]:
+    """Move a share of the budget to or from the rounds."""
+    moved = sum(changed[name] - fedrep.SHARES[name] for name in changed)
+    with patch.dict(fedrep.SHARES, {**changed, "rounds": fedrep.SHARES["rounds"] - moved}):
+        yield
+
+
+def constant_step(length: float) -> Callable[..., float]:
+    return lambda gradient, noise_std, dimension: length
+
+
+VARIANTS = {
+    "default": lambda: patch.object(fedrep, "N_ROUNDS", fedrep.N_ROUNDS),
+    "constant step 1 instead of Stein's": lambda: patch.object(fedrep, "signal_share", constant_step(1.0)),
+    "constant step 0.6": lambda: patch.object(fedrep, "signal_share", constant_step(0.6)),
+    "constant step 0.3": lambda: patch.object(fedrep, "signal_share", constant_step(0.3)),
+    "clip at the 10 % quantile": lambda: patch.object(rounds, "CLIP_QUANTILE", 0.1),
+    "clip at the 50 % quantile": lambda: patch.object(rounds, "CLIP_QUANTILE", 0.5),
+    "clip at the 80 % quantile": lambda: patch.object(rounds, "CLIP_QUANTILE", 0.8),
+    "10 rounds": lambda: patch.object(fedrep, "N_ROUNDS", 10),
+    "30 rounds": lambda: patch.object(fedrep, "N_ROUNDS", 30),
+    "init share 0.05": lambda: shares(init=0.05),
+    "init share 0.20": lambda: shares(init=0.20),
+    "sizes share 0.01": lambda: shares(sizes=0.01),
+    "sizes share 0.10": lambda: shares(sizes=0.10),
+}
+
+
+def ratio(n: int, epsilon: float, seed: int) -> float:
+    users, truth = cg.datasets.make_shared_subspace(n, seed=1000 + seed)
+    model = cg.PrivateFedRep(2, epsilon, fit_intercept=False, shared_mean=False, keep_heads=False, simulation_seed=seed)
+    board = model.fit(users).billboard_
+    return cg.metrics.population_mse(board, users, truth) / cg.metrics.population_mse(truth.embedding, users, truth)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    seeds = parser.parse_args().seeds
+    table = Table(title=f"MSE ÷ floor, median (worst) of {seeds} seeds")
+    table.add_column("what is changed")
+    for n, epsilon in POPULATIONS:
+        table.add_column(f"n = {n:,}, ε = {epsilon:g}", justify="right")
+    with progress_bar("ablations", len(VARIANTS) * len(POPULATIONS) * seeds, enabled=True) as advance:
+        for name, variant in VARIANTS.items():
+            cells = []
+            for n, epsilon in POPULATIONS:
+                ratios = []
+                for seed in range(seeds):
+                    with variant():
+                        ratios.append(ratio(n, epsilon, seed))
+                    advance()
+                cells.append(f"{np.median(ratios):.3f} ({max(ratios):.3f})")
+            table.add_row(name, *cells)
+    Console(width=110).print(table)
+
+
+if __name__ == "__main__":
+    main()
