@@ -80,7 +80,7 @@ def rounds_against_reads() -> None:
     ):
         table.add_column(name, justify="right")
     for rows, ks in ((10, (1, 2, 3, 5, 8)), ((1, 39), (2, 3, 5, 8))):
-        users = population(200_000 if rows == 10 else 100_000, rows, 50)
+        users = population(200_000, rows, 50)
         read = one_read(users)
         for k in ks:
             seconds = private_round(users, k)
@@ -107,14 +107,17 @@ def growth() -> None:
 
 
 CHILD = """
-import sys, resource, time
+import re, sys, time
+sys.modules["pandas"] = None  # a development tool here, which scikit-learn would load (50 MB) where it is installed
+from pathlib import Path
 import commonground as cg
 path, budget = sys.argv[1], int(sys.argv[2])
 users = cg.Users.from_table(path, max_memory=budget)
 assert users.streamed
 started = time.perf_counter()
 cg.PrivateFedRep(2, 1.0, n_rounds=3, keep_heads=False, fit_intercept=False, shared_mean=False).fit(users)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, time.perf_counter() - started)
+peak_kib = re.search(r"VmHWM:\\s*(\\d+)", Path("/proc/self/status").read_text())  # ru_maxrss would count the parent, too
+print(int(peak_kib[1]) * 1024, time.perf_counter() - started)
 """
 
 

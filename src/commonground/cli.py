@@ -1,4 +1,4 @@
-"""The command line: train, statement, personalize, predict, demo."""
+"""The command line: train, statement, personalize, predict, ledger, demo."""
 
 import json
 import sys
@@ -13,10 +13,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from commonground.audit.cli import audit
 from commonground.billboard import Billboard
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.heads.files import Heads
+from commonground.ledger.cli import ledger_app, population_for_training
 from commonground.tables import read_rows, write_table
 from commonground.users import Users
 
@@ -26,6 +28,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(ledger_app, name="ledger")
 to_people = Console(stderr=True)
 
 Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
@@ -57,17 +60,24 @@ def train(
     simulation_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
     ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger that pays for this training: a file, or postgresql://user@host/database.")
+    ] = None,
+    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    people = population_for_training(ledger, population, out)
     users = Users.from_table(table, user=user, label=label, features=_split(features))
     model = PrivateFedRep(
         rank, epsilon, delta, recipe=recipe, fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds,
         keep_heads=False, simulation_seed=simulation_seed, verbose=not as_json,
     )  # fmt: skip
-    board = model.fit(users).billboard_
+    board = model.fit(users, ledger=people).billboard_
     board.save(out)
     _show_statement(board, as_json, out)
+    if people is not None and not as_json:
+        typer.echo(people.left_in_words())
 
 
 @app.command()
@@ -152,6 +162,9 @@ def demo(
     from commonground.demo import run_demo
 
     run_demo(out, people, seed, as_json)
+
+
+app.command("audit")(audit)
 
 
 def _split(features: str | None) -> list[str] | None:

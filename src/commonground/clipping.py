@@ -76,9 +76,9 @@ def rounding_margin(n_users: int) -> float:
 
 @dataclass(frozen=True, repr=False)
 class SizeCounts:
-    """How many people fall in each bin of the public grid; private."""
+    """How many people fall in each of some bins of the public grid; private."""
 
-    counts: np.ndarray  # (N_BINS,)
+    counts: np.ndarray  # (bins,)
 
     def __repr__(self) -> str:
         return "<SizeCounts: private>"
@@ -130,9 +130,13 @@ class BinnedSums:
     def n_users(self) -> int:
         return int(self.counts.sum())
 
-    def histogram(self, name: str) -> BoundedSum:
-        """How many people send contributions of which size."""
+    def whole_histogram(self, name: str) -> BoundedSum:
+        """How many people send contributions of which size, over the whole grid."""
         return SizeCounts(self.counts).bounded(name)
+
+    def histogram(self, name: str) -> BoundedSum:
+        """The same for the bins of the window only; a person outside of it does not count. √2 all the more."""
+        return SizeCounts(self.counts[self.lowest : self.lowest + len(self.raw)]).bounded(name)
 
     def clipped_at(self, edge: int, name: str) -> BoundedSum:
         """The sum of the contributions, each clipped to the lower edge of bin ``edge``; replacing one moves it by 2C."""

@@ -20,7 +20,7 @@ ID_BATCH_ROWS = 2**16
 IdBatches = Callable[[int], Iterator[pa.Array]]  # rows a batch → the id column from its start
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class People:
     """Who there is. Person p owns rows offsets[p]:offsets[p + 1] once rows are grouped."""
 
@@ -29,6 +29,9 @@ class People:
     grouped: bool  # each person's rows are adjacent already
     id_type: pa.DataType
     keys: np.ndarray | None  # ids that Arrow has no type for; arrow_ids are then positions in keys
+
+    def __repr__(self) -> str:
+        return "<People: private>"
 
     def ids(self) -> np.ndarray:
         if self.keys is not None:

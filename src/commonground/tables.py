@@ -12,6 +12,7 @@ Rows go
 import difflib
 import mmap
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -34,7 +35,7 @@ from commonground.errors import InputError
 
 COLUMN_BYTES = 5 * 2**19  # an open Parquet column holds pages and a dictionary of 1 MiB each, however small the batches
 COLUMNS_AT_ONCE = 16  # so a table is checked and moved one group of columns after the other,
-STREAMED_BYTES = 48 * 2**20  # and is read in blocks, all columns at once, only if they hold no more than this
+STREAMED_BYTES = 28 * 2**20  # and is read in blocks, all columns at once, only if they hold no more than this
 PAGE_BUFFER = 2**16  # bytes read ahead per column; without it Arrow reads a column's whole row group at once
 BATCH_BYTES = 2**20  # a batch is turned from columns into rows while it is in the cache
 MAX_PARTS = 512  # scratch files in a permutation
@@ -576,7 +577,12 @@ def csv_options(columns: Columns | None = None, types: dict[str, pa.DataType] | 
 
 
 def bad_csv(path: Path, error: Exception) -> InputError:
-    return InputError(f"{path} cannot be read as CSV ({error}). Correct that place, or save the table as Parquet.")
+    """Arrow's message quotes the row or the cell, which is somebody's: keep only the place and the kind of trouble."""
+    known = re.findall(r"CSV column #\d+|Row #\d+|Expected \d+ columns, got \d+|conversion error to \w+", str(error))
+    return InputError(
+        f"{path} cannot be read as CSV ({': '.join(known) or type(error).__name__}). "
+        "Correct that place, or save the table as Parquet."
+    )
 
 
 def guess_csv_schema(path: Path) -> pa.Schema:

@@ -16,29 +16,27 @@ def densest_window(counts: np.ndarray, noise_std: float) -> int:
     >>> counts = np.zeros(242)
     >>> counts[[0, 40, 43]] = 99.0, 5.0, 7.0
     >>> densest_window(counts, noise_std=0.01), densest_window(0 * counts, noise_std=1.0)
-    (40, 118)
+    (40, 117)
     """
     people = np.convolve(counts[1:], np.ones(LOCATING_WIDTH), mode="valid")
     distance = np.abs(np.arange(1, len(people) + 1) + LOCATING_WIDTH / 2 - bin_of(1.0))
     return 1 + int(np.argmax(people - _PREFER_ONE * noise_std * distance))
 
 
-def quantile_bin(counts: np.ndarray, first: int, width: int, quantile: float) -> float:
-    """Where, between bin edges, the given share of the people in the window lies below; whole numbers are edges.
+def quantile_bin(counts: np.ndarray, first: int, quantile: float) -> float:
+    """Where, between bin edges, the given share of these people lies below; whole numbers are edges.
 
-    >>> quantile_bin(np.array([0.0, 10.0, 10.0, 0.0]), first=1, width=3, quantile=0.25)
+    >>> quantile_bin(np.array([10.0, 10.0, 0.0]), first=1, quantile=0.25)
     1.5
     """
-    inside = counts[first : first + width]
-    below = np.cumsum(inside)
+    below = np.cumsum(counts)
     wanted = quantile * max(below[-1], 1.0)
     at = int(np.argmax(below >= wanted))  # the noise may make `below` fall again: the first crossing decides
     before = below[at - 1] if at else 0.0
     return first + at + float(np.clip((wanted - before) / max(below[at] - before, 1e-12), 0.0, 1.0))
 
 
-def effective_people(counts: np.ndarray, first: int, width: int, edge: int) -> float:
+def effective_people(counts: np.ndarray, first: int, edge: int) -> float:
     """How many unclipped people the clipped sum is worth: Σ_b people_b · min(1, C / size_b)."""
-    sizes = lower_edge(np.arange(first, first + width) + 0.5)  # type: ignore[arg-type]
-    worth = np.maximum(counts[first : first + width], 0.0) * np.minimum(1.0, lower_edge(edge) / sizes)
-    return max(float(worth.sum()), 1.0)
+    sizes = lower_edge(np.arange(first, first + len(counts)) + 0.5)  # type: ignore[arg-type]
+    return float((np.maximum(counts, 0.0) * np.minimum(1.0, lower_edge(edge) / sizes)).sum())

@@ -30,7 +30,7 @@ from commonground.tables import (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Block:
     """Whole people, the rows of one person adjacent."""
 
@@ -38,6 +38,9 @@ class Block:
     y: np.ndarray  # (rows,) of the same dtype
     offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
     first: int  # position of the block's first person in Users.ids
+
+    def __repr__(self) -> str:
+        return "<Block: private>"
 
     @property
     def n_users(self) -> int:
@@ -162,12 +165,15 @@ class Users:
         """One id per person, in block order: an array of numbers, or of Python objects."""
         return self._people.ids()
 
-    def blocks(self, max_bytes: int = 32 * 2**20) -> Iterator[Block]:
-        """All rows once, in blocks of whole people; the same blocks every time and wherever the rows are kept.
+    def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
+        """All rows once, in blocks of whole people; the same blocks every time.
 
-        A block takes up to half of ``max_bytes``, since the last block is still in the caller's hands when the next one
-        is read. Only a person with more rows than that makes a larger block, alone.
+        ``max_bytes=None`` means 16 MiB for a streamed table and, as rows in memory are not copied, 512 MiB for others.
+        A block takes up to half of it, since the last block is still in the caller's hands when the next one is read.
+        Only a person with more rows than that makes a larger block, alone.
         """
+        if max_bytes is None:
+            max_bytes = (16 if self.streamed else 512) * 2**20
         if max_bytes < 1:
             raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
         offsets = self._people.offsets

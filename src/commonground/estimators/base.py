@@ -1,17 +1,17 @@
 """What all estimators share: how people come in, how a row is answered by its person's own head."""
 
 import warnings
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard, check_features
-from commonground.errors import InputError, PrivacyWarning, UnknownUserError
-from commonground.ledger import Ledger
+from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.ledger import Ledger, SharedLedger
 from commonground.users import Block, Users
 
 
@@ -26,17 +26,30 @@ class PersonalModel(BaseEstimator):
     heads_: np.ndarray | None  # (n, k) private: row j belongs to person j alone; None with keep_heads=False
     own_intercepts_: np.ndarray | None
 
-    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | None = None) -> Self:
-        """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays."""
+    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | SharedLedger | None = None) -> Self:
+        """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays.
+
+        ``ledger``: a population of a ``DurableLedger`` pays for this fit. The declared budget is booked before training
+        starts, each release is charged before its noise is drawn, and what was not used is given back at the end.
+        """
         people = _as_users(X, y, users)
         if people.n_users < 2:
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
         self.n_features_in_ = people.n_features
-        self.billboard_ = self._publish(people, ledger)
+        with self._paid_from(ledger) as book:
+            self.billboard_ = self._publish(people, book)
         self._fit_heads(people)
         return self
+
+    def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
+        if not isinstance(ledger, SharedLedger):
+            return nullcontext(ledger)
+        name = type(self).__name__
+        if not hasattr(self, "epsilon"):
+            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
+        return ledger.reserve(Budget(self.epsilon, self.delta), name)
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         raise NotImplementedError
@@ -84,6 +97,8 @@ class PersonalModel(BaseEstimator):
 
     def score(self, X: Any, y: Any, users: Any = None) -> float:
         """R² of the personal predictions."""
+        from sklearn.metrics import r2_score
+
         return float(r2_score(y, self.predict(X, users=users)))
 
     def _positions(self, ids: list[Any]) -> np.ndarray:

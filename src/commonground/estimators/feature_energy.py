@@ -13,4 +13,4 @@ def release_feature_energy(users: Users, centred: bool, door: Door, mu: float) -
     sizes = sum_over_people(users, lambda block: energy_counts(block, centred))
     counts = door.release(sizes.bounded("feature energy"), mu)
     first = densest_window(counts.value, counts.noise_std)
-    return lower_edge(quantile_bin(counts.value, first, LOCATING_WIDTH, 0.5)) ** 2
+    return lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2

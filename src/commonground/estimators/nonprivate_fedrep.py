@@ -1,7 +1,6 @@
 """FedRep without privacy, run to convergence: what sharing could bring if nobody needed protection."""
 
 import numpy as np
-from scipy.optimize import minimize
 
 from commonground.billboard import Billboard, Statement
 from commonground.clipping import DirectionSums
@@ -37,6 +36,8 @@ class NonPrivateFedRep(PersonalModel):
         self.max_iterations = max_iterations
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        from scipy.optimize import minimize  # 20 MB that nobody else needs
+
         check_rank(self.rank, users.n_features, "NonPrivateFedRep")
         d, k = users.n_features, self.rank
         mean, intercept = pooled_least_squares(users, self.fit_intercept) if self.shared_mean else (np.zeros(d), 0.0)

@@ -68,9 +68,10 @@ class ClippedGradient:
 
 def locate_sizes(sums_from: Callable[[int], BinnedSums], door: Door, mu: float, name: str) -> int:
     """Before the first round: where on the whole public grid people's contributions lie. Reads the rows once."""
-    sizes = door.release(sums_from(1).histogram(f"{name}: where sizes lie"), mu)
+    sizes = door.release(sums_from(1).whole_histogram(f"{name}: where sizes lie"), mu)
     first = densest_window(sizes.value, sizes.noise_std)
-    return round(quantile_bin(sizes.value, first, LOCATING_WIDTH, CLIP_QUANTILE)) + _EXPECTED_SHRINKAGE
+    inside = sizes.value[first : first + LOCATING_WIDTH]
+    return round(quantile_bin(inside, first, CLIP_QUANTILE)) + _EXPECTED_SHRINKAGE
 
 
 def release_clipped(
@@ -84,10 +85,10 @@ def release_clipped(
     first = int(np.clip(last_edge - _EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
     sizes = door.release(sums.histogram(f"{name}: sizes"), mu_size).value
-    edge = int(np.clip(round(quantile_bin(sizes, first, WINDOW, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
+    edge = int(np.clip(round(quantile_bin(sizes, first, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
     gradient = door.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
-    people = max(effective_people(sizes, first, WINDOW, edge), 0.1 * sums.n_users)
+    people = max(effective_people(sizes, first, edge), 0.1 * sums.n_users)
     return ClippedGradient(gradient.value, gradient.noise_std, people, edge)
 
 

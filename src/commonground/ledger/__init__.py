@@ -1,16 +1,28 @@
 """The budget book: every release is charged here before its noise is drawn."""
 
-from typing import Protocol
+from contextlib import AbstractContextManager
+from typing import Protocol, runtime_checkable
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent, epsilon_spent
 from commonground.errors import BudgetError
+from commonground.ledger.chain import LedgerError
+from commonground.ledger.durable import DurableLedger, Population, Reservation
+
+__all__ = ["DurableLedger", "InMemoryLedger", "Ledger", "LedgerError", "Population", "Reservation", "SharedLedger"]
 
 
 class Ledger(Protocol):
     """What the gate asks of a ledger. ``charge`` records the event or raises ``BudgetError``; nothing in between."""
 
     def charge(self, event: GaussianEvent) -> None: ...
+
+
+@runtime_checkable
+class SharedLedger(Protocol):
+    """A budget that many fits draw from: each books its whole declared budget first, and settles at the end."""
+
+    def reserve(self, budget: Budget, purpose: str = "") -> AbstractContextManager[Ledger]: ...
 
 
 class InMemoryLedger:

@@ -1,0 +1,109 @@
+"""Estimators broken on purpose, to see that the auditor catches them. Nothing outside the audit may use this file.
+
+Each is a context in which the package makes one mistake of the kind that real systems have made. What is fitted in it
+protects nobody, whatever its statement says.
+"""
+
+import importlib
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from commonground.accounting.events import GaussianEvent
+from commonground.audit.neighbours import TARGET
+from commonground.clipping import BoundedSum, ClippedSums, DirectionSums
+from commonground.estimators import fedrep, fedrep_paper, rounds
+from commonground.estimators.base import PersonalModel
+from commonground.gate import Release
+from commonground.users import Block
+
+_gate = importlib.import_module("commonground.gate.release")  # the package's attribute of this name is the function
+
+
+@dataclass(frozen=True)
+class Broken:
+    name: str
+    describe: str
+    recipes: tuple[str, ...]  # those in which the mistake is possible
+    pair: str | None  # the people who show it; None: those who are worst for the intact recipe
+    variant: Callable[[], AbstractContextManager[None]]
+
+
+@contextmanager
+def half_noise() -> Iterator[None]:
+    """The gate draws noise of half the stated standard deviation."""
+    draw = _gate.add_gaussian_noise
+
+    def too_little(value: np.ndarray, noise_std: float, *rest: Any) -> np.ndarray:
+        return np.asarray(draw(value, noise_std / 2, *rest))
+
+    with patch.object(_gate, "add_gaussian_noise", too_little):
+        yield
+
+
+@contextmanager
+def unclipped_init() -> Iterator[None]:
+    """The initial embedding adds up people's own coefficients instead of unit vectors; the paper's pairs go unclipped."""
+    paper_sums = fedrep_paper.pair_sums
+
+    def raw_directions(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
+        people = zip(block.offsets[:-1], block.offsets[1:], strict=True)
+        theta = [np.linalg.lstsq(block.X[lo:hi], block.y[lo:hi], rcond=None)[0] for lo, hi in people]
+        return DirectionSums(np.transpose(theta) @ np.array(theta), block.n_users)
+
+    def raw_pairs(block: Block, clip_norm: float) -> ClippedSums:
+        return replace(paper_sums(block, 1e300), clip_norm=clip_norm)
+
+    with patch.object(fedrep, "direction_sums", raw_directions), patch.object(fedrep_paper, "pair_sums", raw_pairs):
+        yield
+
+
+@contextmanager
+def free_thresholds() -> Iterator[None]:
+    """Histograms of sizes, which choose the clip, are read without noise and without a charge."""
+    pay = rounds.Door.release
+
+    def release(door: rounds.Door, bounded_sum: BoundedSum, mu: float) -> Release:
+        if "sizes" not in bounded_sum.name:
+            return pay(door, bounded_sum, mu)
+        value = np.asarray(bounded_sum.value)
+        return Release(value, GaussianEvent(bounded_sum.name, 0.0, bounded_sum.sensitivity, 0.0, value.size, True))
+
+    with patch.object(rounds.Door, "release", release):
+        yield
+
+
+@contextmanager
+def leaked_head() -> Iterator[None]:
+    """The published mean contains a hundredth of the target's head."""
+    fit = PersonalModel.fit
+
+    def leaking(model: PersonalModel, *args: Any, **kwargs: Any) -> PersonalModel:
+        fit(model, *args, **kwargs)
+        board = model.billboard_
+        assert model.heads_ is not None
+        mean = np.zeros(board.n_features) if board.mean is None else board.mean
+        model.billboard_ = replace(board, mean=mean + 0.01 * board.embedding @ model.heads_[TARGET])
+        return model
+
+    with patch.object(PersonalModel, "fit", leaking):
+        yield
+
+
+_FEDREP = ("fedrep", "fedrep-no-mean", "fedrep-paper")
+BROKEN = {
+    broken.name: broken
+    for broken in (
+        Broken("half-noise", "σ halved", (*_FEDREP, "single-model", "own-data"), None, half_noise),
+        Broken("unclipped-init", "initialisation not clipped", _FEDREP, None, unclipped_init),
+        Broken(
+            "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "single-model", "own-data"),
+            "huge", free_thresholds,
+        ),
+        Broken("leaked-head", "target's head in the billboard", (*_FEDREP, "own-data"), None, leaked_head),
+    )
+}  # fmt: skip

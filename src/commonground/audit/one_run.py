@@ -1,0 +1,107 @@
+"""Audit with a single training run: many canary people, each one of two alternatives by a fair coin.
+
+For populations too large to train on thousands of times (Steinke, Nasr and Jagielski 2023). Every canary is a pair of worst-case
+people in directions of their own; the auditor sees the transcript, guesses the coins she is surest of, and abstains on the
+others. A (ε, δ)-DP fit lets few be guessed. One run proves less than many: with m guesses, all right, at most
+about log(m/3), and canaries share the few dimensions of a release. It is for gross failures at full size.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonground.audit.bounds import one_run_epsilon
+from commonground.audit.neighbours import PAIRS, Person, replace_people
+from commonground.audit.recipes import Claim, Recipe
+from commonground.audit.replay import ImpossibleError, record, replay
+from commonground.datasets import make_shared_subspace
+from commonground.errors import InputError
+from commonground.users import Users
+
+
+@dataclass(frozen=True)
+class OneRun:
+    n_users: int
+    canaries: int
+    guesses: int
+    correct: int
+    claimed_epsilon: float
+    epsilon: float  # lower bound
+    confidence: float
+
+    @property
+    def refuted(self) -> bool:
+        return self.epsilon > self.claimed_epsilon
+
+
+def one_run_audit(
+    recipe: Recipe,
+    claim: Claim,
+    n_users: int = 1000,
+    canaries: int = 50,
+    guesses: int | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
+    real_noise: bool = False,
+    advance: Callable[[], None] = lambda: None,
+) -> OneRun:
+    """One fit on ``n_users`` simulated people of whom the first ``canaries`` are canaries; guesses half of them by default.
+
+    How many guesses are made is fixed beforehand: choosing it by the outcome would void the confidence.
+    """
+    guesses = canaries // 2 if guesses is None else guesses
+    if not 1 <= guesses <= canaries <= n_users:
+        raise InputError(
+            f"one run needs 1 <= guesses <= canaries <= people, got {guesses} guesses, {canaries} canaries, {n_users} people."
+        )
+    base, alternatives = _canaries(recipe, claim, n_users, canaries, seed)
+    coins = fair_coins(canaries, seed)
+    users = replace_people(base, {i: alternatives[i][int(coin)] for i, coin in enumerate(coins)})
+    fit = recipe.at(claim)
+    transcript = record(fit, users, None if real_noise else seed, target=0)
+
+    def standardised(users: Users) -> np.ndarray:
+        """The private sums of a population at the released state, in units of the noise."""
+        sums, _ = replay(fit, users, transcript, target=0)
+        if len(sums) < len(transcript.passages):
+            raise ImpossibleError
+        pairs = zip(sums, transcript.passages, strict=True)
+        return np.concatenate([(s.value / p.release.noise_std).ravel() for s, p in pairs])
+
+    # A canary's two alternatives differ by the same amount whatever the others' coins: sums add up over people.
+    all_first = {i: alternatives[i][0] for i in range(canaries)}
+    try:
+        origin = standardised(replace_people(base, all_first))
+        shifts = np.empty((canaries, len(origin)))
+        for i in range(canaries):
+            shifts[i] = standardised(replace_people(base, {**all_first, i: alternatives[i][1]})) - origin
+            advance()
+    except ImpossibleError:  # a noise level follows the data without having been released: no noise hides that
+        return OneRun(n_users, canaries, 0, 0, claim.epsilon, math.inf, confidence)
+    released = np.concatenate([(p.release.value / p.release.noise_std).ravel() for p in transcript.passages])
+    surprise = released - origin - shifts.sum(axis=0) / 2
+    # Best linear estimate of the coins ±1: surprise = Σ ± shift/2 + noise of variance one.
+    belief = np.linalg.solve(shifts @ shifts.T / 4 + np.eye(canaries), shifts @ surprise / 2)
+    surest = np.argsort(-np.abs(belief), kind="stable")[:guesses]
+    correct = int(((belief > 0) == coins)[surest].sum())
+    bound = one_run_epsilon(canaries, guesses, correct, claim.delta, 1.0 - confidence)
+    return OneRun(n_users, canaries, guesses, correct, claim.epsilon, bound, confidence)
+
+
+def fair_coins(n: int, seed: int) -> np.ndarray:
+    """The auditor's own coins. They protect nobody, so they need no entropy, only independence from data and noise."""
+    return np.random.default_rng([seed, 0xC019]).integers(0, 2, n).astype(bool)
+
+
+def _canaries(
+    recipe: Recipe, claim: Claim, n_users: int, canaries: int, seed: int
+) -> tuple[Users, list[tuple[Person, Person]]]:
+    """Canary i has two feature directions to herself, so that canaries hide each other as little as possible."""
+    d = 2 * canaries
+    users, _ = make_shared_subspace(n_users, 6, d, claim.rank, noise=0.1, seed=seed)
+    axes = np.eye(d)
+    ordinary = users.rows_of(0)
+    pairs = [PAIRS[recipe.worst_pair](axes[2 * i], axes[2 * i + 1], ordinary) for i in range(canaries)]
+    return users, pairs

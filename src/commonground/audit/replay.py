@@ -1,0 +1,157 @@
+"""Record what passes the gate on one population; replay it on the neighbour.
+
+Every contribution is a function of a person's rows and of what was released before. So the same released values can be fed
+to a fit on the *other* population, release by release, and the gate sees what that population's sums would have been at
+that point. With both sums and the noise known, the log-likelihood ratio of the whole transcript is exact: no attack on
+the releases has more power.
+
+The replay also ends in a billboard and in heads. If these differ, something was published that is not a function of the
+releases; if the replay asks the gate for another release than the one recorded (another noise level, say), something
+steered it that was not released. Either tells the populations apart for certain.
+
+Here values from before the noise leave the gate. That is why this lives in the audit and watches from outside, on simulated
+people: no estimator can be asked to do it.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import numpy as np
+
+from commonground.accounting.events import GaussianEvent
+from commonground.audit.recipes import Fit
+from commonground.clipping import BoundedSum
+from commonground.estimators import rounds
+from commonground.estimators.base import PersonalModel
+from commonground.gate import Randomness, Release
+from commonground.ledger import Ledger
+from commonground.users import Users
+
+# What is published is compared to about this relative precision: rounding may differ, a leak would not be so small.
+_SAME = 1e-9
+
+Gate = Callable[[BoundedSum, float, Ledger, Randomness], Release]
+
+
+@dataclass(frozen=True, repr=False)
+class Passage:
+    """One release, with the private sum that it hides."""
+
+    private: BoundedSum
+    mu: float
+    release: Release
+
+
+@dataclass(frozen=True, repr=False)
+class Transcript:
+    passages: list[Passage]
+    view: np.ndarray
+
+    @property
+    def events(self) -> list[GaussianEvent]:
+        return [passage.release.event for passage in self.passages]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """How much one transcript speaks for the population it was made on, against the neighbour."""
+
+    log_ratios: np.ndarray  # (releases,)
+    moved: np.ndarray  # (releases,) distance between the two sums, in units of the stated sensitivity
+    certain: bool  # the neighbour could not have published this
+
+
+class ImpossibleError(Exception):
+    """The neighbour would have asked for a different release at this point."""
+
+
+def others_view(model: PersonalModel, target: int) -> np.ndarray:
+    """All that the other people together see, as one vector: the billboard, its noise levels, and their own models."""
+    board = model.billboard_
+    mean = np.zeros(board.n_features) if board.mean is None else board.mean
+    parts = [
+        board.embedding,
+        board.embedding @ board.embedding.T,  # the span, whatever the signs of its columns
+        mean,
+        [board.intercept],
+        np.log([event.noise_std for event in board.statement.events]),
+    ]
+    if model.heads_ is not None and model.own_intercepts_ is not None:
+        others = np.arange(len(model.heads_)) != target
+        parts += [mean + model.heads_[others] @ board.embedding.T, model.own_intercepts_[others]]
+    return np.concatenate([np.ravel(part) for part in parts])
+
+
+def record(fit: Fit, users: Users, seed: int | None, target: int) -> Transcript:
+    """Train once, and keep what passed."""
+    passages: list[Passage] = []
+    gate: Gate = rounds.release
+
+    def recording(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Randomness) -> Release:
+        release = gate(bounded_sum, mu, ledger, randomness)
+        passages.append(Passage(bounded_sum, mu, release))
+        return release
+
+    with _gate(recording):
+        model = fit(users, seed)
+    return Transcript(passages, others_view(model, target))
+
+
+def replay(fit: Fit, users: Users, transcript: Transcript, target: int) -> tuple[list[BoundedSum], np.ndarray]:
+    """Train on ``users`` with the recorded releases in place of new ones; their private sums, and what others would see."""
+    sums: list[BoundedSum] = []
+
+    def replaying(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Randomness) -> Release:
+        if len(sums) == len(transcript.passages):
+            raise ImpossibleError
+        passage = transcript.passages[len(sums)]
+        if not _same_release(passage, bounded_sum, mu):
+            raise ImpossibleError
+        sums.append(bounded_sum)
+        return passage.release
+
+    with _gate(replaying):
+        try:
+            view = others_view(fit(users, 0), target)
+        except ImpossibleError:
+            view = np.empty(0)
+    return sums, view
+
+
+def evidence(fit: Fit, transcript: Transcript, neighbour: Users, target: int) -> Evidence:
+    """The exact log-likelihood ratio of a transcript, release by release."""
+    sums, view = replay(fit, neighbour, transcript, target)
+    log_ratios, moved = np.zeros(len(transcript.passages)), np.zeros(len(transcript.passages))
+    for t, (passage, theirs) in enumerate(zip(transcript.passages, sums, strict=False)):
+        ours, noise_std = passage.private.value, passage.release.noise_std
+        difference = ours - theirs.value
+        # log N(r; ours, σ²) − log N(r; theirs, σ²), written so that large sums do not cancel
+        log_ratios[t] = float((difference * (passage.release.value - (ours + theirs.value) / 2)).sum()) / noise_std**2
+        moved[t] = float(np.linalg.norm(difference)) / passage.private.sensitivity
+    if len(sums) < len(transcript.passages):
+        log_ratios[len(sums)] = math.inf  # what it asked for there, noise level included, is public
+        return Evidence(log_ratios, moved, certain=True)
+    return Evidence(log_ratios, moved, certain=not _same(view, transcript.view))
+
+
+def _same_release(passage: Passage, bounded_sum: BoundedSum, mu: float) -> bool:
+    recorded = passage.private
+    return (
+        recorded.name == bounded_sum.name
+        and np.shape(recorded.value) == np.shape(bounded_sum.value)
+        and math.isclose(recorded.sensitivity, bounded_sum.sensitivity, rel_tol=_SAME)
+        and math.isclose(passage.mu, mu, rel_tol=_SAME)
+    )
+
+
+def _same(one: np.ndarray, other: np.ndarray) -> bool:
+    return one.shape == other.shape and bool(np.allclose(one, other, rtol=_SAME, atol=_SAME, equal_nan=True))
+
+
+@contextmanager
+def _gate(watch: Gate) -> Iterator[None]:
+    with patch.object(rounds, "release", watch):
+        yield

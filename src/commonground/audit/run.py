@@ -1,0 +1,153 @@
+"""Run an estimator many times on two neighbouring populations, and bound ε from what can be told apart."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonground.accounting.gaussian import compose, gaussian_epsilon
+from commonground.audit.bounds import Bound, lower_bound
+from commonground.audit.neighbours import TARGET, Neighbours
+from commonground.audit.recipes import Claim, Fit
+from commonground.audit.replay import evidence, record
+from commonground.errors import InputError
+from commonground.users import Users
+
+WHOLE_FIT = "whole fit: every release, billboard, all other heads"
+OTHERS_VIEW = "whole fit: billboard and all other heads alone"
+
+
+@dataclass(frozen=True)
+class Line:
+    """One audited view, beside what is claimed for it."""
+
+    what: str
+    claimed_epsilon: float
+    claimed_mu: float
+    bound: Bound
+    reach: float | None = None  # largest move of the sum, in units of its sensitivity; 1: the pair is the worst case
+
+    @property
+    def refuted(self) -> bool:
+        """The claim is false (up to the report's confidence), or the sum moved further than its sensitivity (certain)."""
+        return self.bound.epsilon > self.claimed_epsilon or (self.reach or 0.0) > 1.0 + 1e-9
+
+
+@dataclass(frozen=True)
+class Report:
+    """All bounds hold together with probability ``confidence``."""
+
+    pair: str
+    claim: Claim
+    n_runs: int  # on each of the two populations
+    confidence: float
+    simulated_noise: bool
+    whole: Line
+    others: Line
+    releases: tuple[Line, ...]
+    scores: tuple[np.ndarray, np.ndarray]  # of the whole fit, for the figure
+    others_scores: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def refuted(self) -> bool:
+        return any(line.refuted for line in (self.whole, self.others, *self.releases))
+
+
+@dataclass(frozen=True, repr=False)
+class Side:
+    """What the runs on one population gave. Scores speak for ``with_target``."""
+
+    whole: np.ndarray  # (runs,)
+    by_release: np.ndarray  # (runs, releases)
+    views: np.ndarray  # (runs, numbers that others see)
+    reach: np.ndarray  # (releases,)
+
+
+def audit(
+    fit: Fit,
+    claim: Claim,
+    pair: Neighbours,
+    n_runs: int = 1000,
+    confidence: float = 0.95,
+    seed: int | None = 0,
+    advance: Callable[[], None] = lambda: None,
+) -> Report:
+    """Audit one estimator on one pair of populations; ``seed=None`` audits the real noise instead of the simulated one.
+
+    Of the allowed error, half goes to the whole fit, a quarter to the view of the others, a quarter to the releases.
+    """
+    if n_runs < 20:
+        raise InputError(f"runs must be at least 20 on each population, got {n_runs!r}; 1000 say more.")
+    if not 0.8 <= confidence < 1:
+        raise InputError(f"confidence must lie between 0.8 and 1, got {confidence!r}.")
+    seeds = [None] * (2 * n_runs) if seed is None else [seed * 10**7 + i for i in range(2 * n_runs)]
+    events = record(fit, pair.with_target, seeds[0], TARGET).events
+    if not events:
+        raise InputError("this estimator released nothing that depends on data, so there is nothing to audit.")
+    sides = [
+        _side(fit, ours, theirs, some_seeds, sign, advance)
+        for ours, theirs, some_seeds, sign in (
+            (pair.with_target, pair.without, seeds[:n_runs], 1.0),
+            (pair.without, pair.with_target, seeds[n_runs:], -1.0),
+        )
+    ]
+    error, delta = 1.0 - confidence, claim.delta
+    spent = compose(event.mu for event in events)
+    claimed = min(gaussian_epsilon(spent, delta), claim.epsilon), spent
+    scores = sides[0].whole, sides[1].whole
+    whole = Line(WHOLE_FIT, *claimed, lower_bound(*scores, delta, error / 2, threshold=0.0))
+    others_scores = _discriminant(sides[0].views, sides[1].views)
+    others = Line(OTHERS_VIEW, *claimed, lower_bound(*others_scores, delta, error / 4))
+    releases = tuple(
+        Line(
+            event.name,
+            gaussian_epsilon(event.mu, delta),
+            event.mu,
+            lower_bound(
+                sides[0].by_release[:, t], sides[1].by_release[:, t], delta, error / 4 / len(events), threshold=0.0
+            ),
+            float(max(side.reach[t] for side in sides)),
+        )
+        for t, event in enumerate(events)
+    )
+    return Report(
+        pair.name, claim, n_runs, confidence, seed is not None, whole, others, releases, scores, others_scores
+    )
+
+
+def _side(
+    fit: Fit, ours: Users, theirs: Users, seeds: list[int | None], sign: float, advance: Callable[[], None]
+) -> Side:
+    whole, by_release, views, reach = [], [], [], []
+    for seed in seeds:
+        transcript = record(fit, ours, seed, TARGET)
+        found = evidence(fit, transcript, theirs, TARGET)
+        whole.append(sign * (np.inf if found.certain else found.log_ratios.sum()))
+        by_release.append(sign * found.log_ratios)
+        views.append(transcript.view)
+        reach.append(found.moved)
+        advance()
+    return Side(np.array(whole), np.array(by_release), np.array(views), np.max(reach, axis=0))
+
+
+def _discriminant(views_with: np.ndarray, views_without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Score what others see by a linear discriminant, learned from the first half of the runs.
+
+    Black box: it knows nothing of gate, noise or algorithm, so it finds what was published by mistake anywhere in the view.
+    """
+    half = len(views_with) // 2
+    training = np.concatenate([views_with[:half], views_without[:half]])
+    centre = np.median(training, axis=0)
+    scale = np.quantile(np.abs(training - centre), 0.75, axis=0)
+    spread = np.where(scale > 0, scale, np.maximum(np.abs(training - centre).max(axis=0), 1e-300))
+
+    def bounded(views: np.ndarray) -> np.ndarray:  # noise has no heavy tails, but steps of a noisy fit do
+        return np.arcsinh((views - centre) / spread)
+
+    one, other = bounded(views_with[:half]), bounded(views_without[:half])
+    gap = one.mean(axis=0) - other.mean(axis=0)
+    within = np.concatenate([one - one.mean(axis=0), other - other.mean(axis=0)])
+    covariance = within.T @ within / len(within)
+    ridge = 1e-3 * max(float(np.trace(covariance)) / len(gap), 1e-12)
+    weights = np.linalg.solve(covariance + ridge * np.eye(len(gap)), gap)
+    return bounded(views_with) @ weights, bounded(views_without) @ weights

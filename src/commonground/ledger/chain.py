@@ -1,0 +1,209 @@
+"""What the events of one population say: read in order, link by link, into an account. Pure; no database here.
+
+The events are the only truth. An account is never stored: it is what follows from them, so it cannot disagree with them.
+
+    hash of event n = SHA-256(hash of event n - 1, canonical JSON of event n)
+
+Costs are exact fractions: a release of cost μ takes μ² from the budget, μ is a float, floats are fractions, and fractions
+add without rounding, in any order. What is left of a budget therefore does not depend on who came first.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from commonground.errors import CommongroundError, InputError
+
+
+class LedgerError(CommongroundError):
+    """A ledger that cannot be read, written or believed. Nothing is released on doubt."""
+
+
+@dataclass(frozen=True)
+class OpenReservation:
+    """A budget that a fit has booked and not yet settled; it counts in full."""
+
+    id: str
+    epsilon: float
+    delta: float
+    cost: Fraction  # μ² booked
+    charged: Fraction  # μ² of the releases recorded so far
+    charges: int
+    purpose: str
+    by: str  # host:process
+    at: str  # for people only; nothing is decided by a clock
+
+
+@dataclass(frozen=True)
+class Account:
+    """The state of one population after its first ``count`` events."""
+
+    population: str
+    head: str  # hash of the last event
+    count: int = 0
+    budget: Budget | None = None
+    personal: tuple[tuple[float, int], ...] = ()  # (ε, number of people), smallest ε first
+    limit: Fraction = Fraction(0)  # μ² that everybody can afford
+    settled: Fraction = Fraction(0)  # μ² charged by settled reservations
+    fits: int = 0  # settled reservations
+    open: Mapping[str, OpenReservation] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def before_all(cls, population: str) -> "Account":
+        # The first link depends on the name, so that one population's events cannot stand in for another's.
+        return cls(population, hashlib.sha256(f"commonground ledger of {population}".encode()).hexdigest())
+
+    @property
+    def booked(self) -> Fraction:
+        """μ² that may have been spent: what was charged, and all that open reservations may still charge."""
+        return self.settled + sum((r.cost for r in self.open.values()), Fraction(0))
+
+    @property
+    def charged(self) -> Fraction:
+        """μ² of every release recorded."""
+        return self.settled + sum((r.charged for r in self.open.values()), Fraction(0))
+
+    @property
+    def left(self) -> Fraction:
+        return self.limit - self.booked
+
+    def epsilon_of(self, cost: Fraction) -> float:
+        """A cost as ε at the population's δ, rounded up."""
+        assert self.budget is not None
+        return gaussian_epsilon(mu_of(cost), self.budget.delta)
+
+    def follow(self, body: str, stored_hash: str) -> "Account":
+        """The account after one more event, or ``LedgerError`` if the event does not follow."""
+        linked = link(self.head, body)
+        if linked != stored_hash:
+            raise doubt(self.population, f"the hash chain is broken at event {self.count + 1}")
+        try:
+            event = json.loads(body, parse_constant=_no_constants)
+            if (event["population"], event["seq"]) != (self.population, self.count + 1):
+                raise ValueError("out of place")
+            after = _AFTER[event["kind"]](self, event)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+            raise doubt(
+                self.population, f"event {self.count + 1} cannot be understood ({type(problem).__name__}: {problem})"
+            ) from None
+        return replace(after, head=linked, count=self.count + 1)
+
+
+def canonical(event: Mapping[str, Any]) -> str:
+    """One spelling for each event: sorted keys, no spaces, ASCII only, shortest floats; NaN and infinity are refused."""
+    return json.dumps(event, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def link(previous: str, body: str) -> str:
+    return hashlib.sha256((previous + body).encode()).hexdigest()
+
+
+def mu_of(cost: Fraction) -> float:
+    return math.nextafter(math.sqrt(cost), math.inf) if cost else 0.0
+
+
+def cost_of(mu: float) -> Fraction:
+    """μ² exactly.
+
+    >>> cost_of(0.5) * 4 == cost_of(1.0)
+    True
+    """
+    # NaN and negative numbers would make every later comparison pass.
+    if isinstance(mu, bool) or not isinstance(mu, (int, float)) or not 0 < mu < math.inf:
+        raise ValueError(f"μ must be a finite number > 0, got {mu!r}")
+    return Fraction(mu) ** 2
+
+
+def personal_distribution(budgets: Mapping[float, int] | None, budget: Budget) -> list[list[float]]:
+    """[ε, number of people, μ] for each personal ε, smallest first; each must be within the total."""
+    rows: list[list[float]] = []
+    for epsilon, people in sorted((budgets or {}).items()):
+        own = Budget(epsilon, budget.delta)
+        if epsilon > budget.epsilon or people < 1:
+            raise InputError(
+                f"personal budgets must be ε from 0 to the population's {budget.epsilon:g} with at least one person "
+                f"each, got ε = {epsilon:g} for {people} people. Open the population with the largest personal ε."
+            )
+        rows.append([float(epsilon), int(people), own.mu])
+    return rows
+
+
+def doubt(population: str, why: str) -> LedgerError:
+    return LedgerError(
+        f"the ledger of population {population!r} cannot be believed: {why}. Nothing was released. Stop training on "
+        "these people; `commonground ledger verify` repeats this check; go back to a backup that is not older than the "
+        "last release (its last hash stands in your latest export)."
+    )
+
+
+def _opened(account: Account, event: dict[str, Any]) -> Account:
+    if account.budget is not None:
+        raise ValueError("opened twice")
+    budget = Budget(event["epsilon"], event["delta"])
+    # μ is written down, not recomputed, so that its meaning does not change with a later version's arithmetic; but it
+    # must be what (ε, δ) allows.
+    shares = [(budget.epsilon, event["mu"]), *((epsilon, mu) for epsilon, _, mu in event["personal"])]
+    for epsilon, mu in shares:
+        if not mu <= gaussian_mu(epsilon, budget.delta) * (1 + 1e-9):
+            raise ValueError(f"μ = {mu} is more than ε = {epsilon} allows")
+    return replace(
+        account,
+        budget=budget,
+        personal=tuple((float(epsilon), int(people)) for epsilon, people, _ in event["personal"]),
+        # Every release costs everybody the same μ, so the person with the smallest budget decides for all.
+        limit=min(cost_of(mu) for _, mu in shares),
+    )
+
+
+def _reserved(account: Account, event: dict[str, Any]) -> Account:
+    name = event["reservation"]
+    booking = OpenReservation(
+        id=name,
+        epsilon=event["epsilon"],
+        delta=event["delta"],
+        cost=cost_of(event["mu"]),
+        charged=Fraction(0),
+        charges=0,
+        purpose=event["purpose"],
+        by=event["by"],
+        at=event["at"],
+    )
+    if account.budget is None or name in account.open or booking.cost > account.left:
+        raise ValueError("more was reserved than was left")
+    return replace(account, open=MappingProxyType({**account.open, name: booking}))
+
+
+def _charged(account: Account, event: dict[str, Any]) -> Account:
+    booking, release = account.open[event["reservation"]], event["event"]
+    if release["kind"] != "gaussian" or release["simulated"] is not False:
+        raise ValueError("not a private Gaussian release")
+    charged = booking.charged + cost_of(release["mu"])
+    if charged > booking.cost:
+        raise ValueError("more was charged than was reserved")
+    booking = replace(booking, charged=charged, charges=booking.charges + 1)
+    return replace(account, open=MappingProxyType({**account.open, booking.id: booking}))
+
+
+def _settled(account: Account, event: dict[str, Any]) -> Account:
+    still_open = dict(account.open)
+    booking = still_open.pop(event["reservation"])
+    return replace(
+        account,
+        settled=account.settled + booking.charged,
+        fits=account.fits + 1,
+        open=MappingProxyType(still_open),
+    )
+
+
+def _no_constants(name: str) -> None:
+    raise ValueError(f"{name} is not a number")
+
+
+_AFTER = {"open": _opened, "reserve": _reserved, "charge": _charged, "settle": _settled}

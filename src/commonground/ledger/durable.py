@@ -1,0 +1,437 @@
+"""The budget that survives the process: reserve → charge → settle.
+
+    reserve   books the whole budget of a fit, or refuses        (before any row is read)
+    charge    records one release                                 (before its noise is drawn)
+    settle    gives back what was reserved and not charged        (after the last release)
+
+Each is one transaction, on the disk before the call returns. Now pull the plug anywhere:
+
+- before ``reserve`` is committed: nothing was released, nothing is booked;
+- between ``reserve`` and ``settle``: the reservation stays booked in full, and it covers every release the fit could make;
+- inside ``charge``: the event is recorded or not, but its noise was not drawn yet, so nothing unrecorded was released;
+- inside ``settle``: the reservation counts in full, or what was charged counts.
+
+So what is booked is never below what was released. An operator may settle a dead fit's reservation: every release was
+charged before it was made, so what was charged is enough. If the fit was not dead after all, its next charge is refused.
+"""
+
+import os
+import secrets
+import socket
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Self
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.events import GaussianEvent
+from commonground.errors import BudgetError, InputError, PrivacyWarning
+from commonground.ledger import schema
+from commonground.ledger.chain import (
+    Account,
+    LedgerError,
+    canonical,
+    cost_of,
+    doubt,
+    link,
+    mu_of,
+    personal_distribution,
+)
+from commonground.ledger.storage import PostgresStorage, Storage, storage_at
+
+EXPORT_VERSION = 1
+_CREATION_LOCK = 7_216_301_994  # any number; the same for everybody
+
+
+class DurableLedger:
+    """The database of budgets: a SQLite file, or PostgreSQL by URL. Refuses on doubt.
+
+    Parameters
+    ----------
+    address : a file (``budget.db`` or ``sqlite:///budget.db``), or ``postgresql://user@host/database``.
+    create : make the ledger where there is none.
+    timeout : seconds to wait for another process that holds the database.
+
+    Examples
+    --------
+    >>> import tempfile, commonground as cg
+    >>> file = tempfile.mkdtemp() + "/budget.db"
+    >>> customers = DurableLedger(file, create=True).open_population("customers", Budget(epsilon=2.0, delta=1e-6))
+    >>> users, _ = cg.datasets.make_shared_subspace(n_users=300, n_features=5, seed=1)
+    >>> model = cg.SingleModel(epsilon=1.5).fit(users, ledger=customers)
+    >>> model = cg.SingleModel(epsilon=1.5).fit(users, ledger=customers)     # the same people: costs add up
+    Traceback (most recent call last):
+    commonground.errors.BudgetError: population 'customers' has ε = 1.2317 left of ε = 2 at δ = 1e-06, but this fit asks
+    for (ε = 1.5, δ = 1e-06). Nothing was released. Ask for less, or stop: these people have given what was agreed.
+    """
+
+    def __init__(self, address: str | os.PathLike[str], *, create: bool = False, timeout: float = 60.0) -> None:
+        self._storage = storage_at(address, timeout)
+        if create:
+            self._storage.create()
+        with self._storage.reading() as connection:
+            version = self._checked_version(connection, create)
+        if version != schema.latest_version():
+            self._migrate(create)
+        if isinstance(self._storage, PostgresStorage):
+            self._storage.check()
+
+    @property
+    def name(self) -> str:
+        return self._storage.name
+
+    def open_population(self, name: str, budget: Budget, personal: Mapping[float, int] | None = None) -> "Population":
+        """Declare a group of people and everything that may ever be spent on them.
+
+        ``personal`` counts people by a smaller ε of their own. Every release costs everybody the same, so the smallest
+        of them is what can be spent on this population.
+        """
+        if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+            raise InputError(f"a population needs a name of 1 to 200 printable characters, got {name!r}.")
+        opening = {
+            "kind": "open",
+            "epsilon": float(budget.epsilon),
+            "delta": float(budget.delta),
+            "mu": budget.mu,
+            "personal": personal_distribution(personal, budget),
+        }
+        account = Account.before_all(name)
+        with self._storage.writing() as connection:
+            _alone(connection)
+            if connection.execute(select(schema.populations).where(schema.populations.c.name == name)).first():
+                raise LedgerError(
+                    f"population {name!r} is open already in {self.name}. A budget is declared once; people whose "
+                    "budget is to grow are a decision for a new name, and the old spend still counts for them."
+                )
+            leftover = select(func.count()).select_from(schema.events).where(schema.events.c.population == name)
+            if connection.execute(leftover).scalar_one():
+                raise doubt(name, "it has events but no entry")
+            connection.execute(insert(schema.populations).values(name=name, n_events=0, head=account.head))
+            _append(connection, account, opening)
+        return self.population(name)
+
+    def population(self, name: str) -> "Population":
+        """An open population, its whole chain verified."""
+        found = Population(self._storage, name)
+        found.account()
+        return found
+
+    def populations(self) -> list[str]:
+        with self._storage.reading() as connection:
+            return list(connection.execute(select(schema.populations.c.name).order_by("name")).scalars())
+
+    def verify(self) -> dict[str, Account]:
+        """Check the database and every event of every population from the first on."""
+        self._storage.check()
+        with self._storage.reading() as connection:
+            known = set(connection.execute(select(schema.populations.c.name)).scalars())
+            for stray in set(connection.execute(select(schema.events.c.population).distinct()).scalars()) - known:
+                raise doubt(stray, "it has events but no entry")
+            return {name: _read(connection, Account.before_all(name)) for name in sorted(known)}
+
+    def export(self) -> dict[str, Any]:
+        """Everything, verified, as one JSON document: the events exactly as they were hashed."""
+        self.verify()
+        document: dict[str, Any] = {"export_version": EXPORT_VERSION, "schema_version": schema.latest_version()}
+        with self._storage.reading() as connection:
+            document["populations"] = [
+                {
+                    **summary(_read(connection, Account.before_all(name))),
+                    "events": [{"hash": hash_, "body": body} for body, hash_ in _rows(connection, name, 0)],
+                }
+                for name in connection.execute(select(schema.populations.c.name).order_by("name")).scalars().all()
+            ]
+        return document
+
+    def _checked_version(self, connection: Connection, create: bool) -> int:
+        version = schema.read_version(connection)
+        if version is None and not create:
+            raise LedgerError(f"{self.name} holds no ledger yet. Create it with `commonground ledger open`.")
+        if version == -1:
+            raise LedgerError(f"{self.name} has no readable schema version: it is damaged. Go back to a backup.")
+        if version is not None and version > schema.latest_version():
+            raise LedgerError(
+                f"{self.name} has schema version {version}, newer than the {schema.latest_version()} known here. "
+                "Update commonground; an older version might miscount."
+            )
+        return version or 0
+
+    def _migrate(self, create: bool) -> None:
+        with self._storage.writing() as connection:
+            _alone(connection)
+            version = self._checked_version(connection, create)  # again: somebody may have been faster
+            if version != schema.latest_version():
+                schema.migrate(connection, version)
+
+
+class Population:
+    """One group of people and their budget. Give it to ``fit(..., ledger=...)``; safe in many processes at once."""
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        self._storage = storage
+        self.name = name
+        # What this process has verified itself. Later transactions read on from here, and notice a ledger that has
+        # gone back behind it. Immutable, so threads may share it.
+        self._known = Account.before_all(name)
+
+    def account(self) -> Account:
+        """What is spent, booked and left, after verifying every event this process has not seen yet."""
+        known = self._known  # taken before the snapshot: another thread may move it on meanwhile
+        with self._storage.reading() as connection:
+            self._known = _read(connection, known)
+        return self._known
+
+    def reserve(self, budget: Budget, purpose: str = "") -> "Reservation":
+        """Book a fit's whole budget, or raise ``BudgetError`` with nothing booked."""
+        name = secrets.token_hex(8)
+
+        def decide(account: Account) -> dict[str, Any]:
+            cost = cost_of(budget.mu)
+            if not cost <= account.left:
+                raise self._too_much(account, budget)
+            return {
+                "kind": "reserve",
+                "reservation": name,
+                "epsilon": float(budget.epsilon),
+                "delta": float(budget.delta),
+                "mu": budget.mu,
+                "purpose": purpose,
+                "by": f"{socket.gethostname()}:{os.getpid()}",
+            }
+
+        self._write(decide)
+        return Reservation(self, name)
+
+    def charge(self, reservation: str, event: GaussianEvent) -> None:
+        """Record one release against a reservation; on the disk when this returns, and only then may noise be drawn."""
+        release = _checked(event)
+
+        def decide(account: Account) -> dict[str, Any]:
+            if reservation not in account.open:
+                raise BudgetError(
+                    f"{event.name!r} was not released: reservation {reservation} is not open (any more). It was settled, "
+                    "perhaps by an operator who took this fit for dead. Fit again with a new reservation."
+                )
+            booking = account.open[reservation]
+            if not booking.charged + cost_of(event.mu) <= booking.cost:
+                raise BudgetError(
+                    f"{event.name!r} costs μ = {event.mu:.4g}, but μ = {mu_of(booking.cost - booking.charged):.4g} is left "
+                    f"of the ε = {booking.epsilon:g} (δ = {booking.delta:g}) reserved for this fit. Nothing was released; "
+                    "declare a larger epsilon or publish less."
+                )
+            return {"kind": "charge", "reservation": reservation, "event": release}
+
+        self._write(decide)
+
+    def settle(self, reservation: str) -> None:
+        """Give back what a reservation did not charge. Safe for a dead fit, and for a live one: see the module's top."""
+
+        def decide(account: Account) -> dict[str, Any]:
+            if reservation not in account.open:
+                raise LedgerError(
+                    f"population {self.name!r} has no open reservation {reservation!r}. "
+                    f"Open: {', '.join(account.open) or 'none'}; see `commonground ledger show`."
+                )
+            return {"kind": "settle", "reservation": reservation, "by": f"{socket.gethostname()}:{os.getpid()}"}
+
+        self._write(decide)
+
+    def left_in_words(self) -> str:
+        account = self.account()
+        assert account.budget is not None
+        return (
+            f"Population {self.name!r} has ε = {_down(account.epsilon_of(account.left)):g} left of ε = "
+            f"{_down(account.epsilon_of(account.limit)):g} at δ = {account.budget.delta:g} (Gaussian costs add as "
+            f"squares, so these ε do not subtract)."
+        )
+
+    def events(self) -> list[tuple[str, str]]:
+        """(body, hash) of every event, verified."""
+        with self._storage.reading() as connection:
+            _read(connection, Account.before_all(self.name))
+            return list(_rows(connection, self.name, 0))
+
+    def contains_head(self, head: str) -> bool:
+        """Whether an earlier head (from an export, say) is still part of the chain: nothing after it was cut off."""
+        return head in {hash_ for _, hash_ in self.events()}
+
+    def _write(self, decide: Callable[[Account], dict[str, Any]]) -> None:
+        known = self._known
+        with self._storage.writing() as connection:  # everybody else waits here: nobody decides on an old account
+            after = _append(connection, account := _read(connection, known, lock=True), decide(account))
+        self._known = after
+
+    def _too_much(self, account: Account, budget: Budget) -> BudgetError:
+        assert account.budget is not None
+        left = account.epsilon_of(account.left)
+        total = account.epsilon_of(account.limit)
+        message = (
+            f"population {self.name!r} has ε = {_down(left):g} left of ε = {_down(total):g} at δ = {account.budget.delta:g}, "
+            f"but this fit asks for (ε = {budget.epsilon:g}, δ = {budget.delta:g}). Nothing was released. "
+            "Ask for less, or stop: these people have given what was agreed."
+        )
+        if account.open:
+            message += (
+                f" {len(account.open)} open reservations hold ε = "
+                f"{_down(account.epsilon_of(account.booked - account.settled)):g} of it; if their process is dead, "
+                "`commonground ledger settle` gives back what they did not use."
+            )
+        return BudgetError(message)
+
+
+class Reservation:
+    """The booked budget of one fit: a ledger for the gate. Leaving the ``with`` block settles it."""
+
+    def __init__(self, population: Population, name: str) -> None:
+        self.population = population
+        self.id = name
+
+    def charge(self, event: GaussianEvent) -> None:
+        self.population.charge(self.id, event)
+
+    def settle(self) -> None:
+        self.population.settle(self.id)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Also after an error: every release that was made has been charged, so the rest can go back.
+        try:
+            self.settle()
+        except LedgerError as unsettled:
+            advice = f"Reservation {self.id} stays booked in full until it is settled: {unsettled}"
+            if problem is not None:
+                problem.add_note(advice)
+            else:  # the releases are made and paid for; losing the model over a refund would waste them
+                warnings.warn(advice, PrivacyWarning, stacklevel=3)
+
+
+def summary(account: Account) -> dict[str, Any]:
+    """An account for machines; ε at the population's δ, each rounded against the spender."""
+    assert account.budget is not None
+    return {
+        "population": account.population,
+        "epsilon": account.budget.epsilon,
+        "delta": account.budget.delta,
+        "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
+        "epsilon_charged": account.epsilon_of(account.charged),
+        "epsilon_booked": account.epsilon_of(account.booked),
+        "epsilon_left": _down(account.epsilon_of(account.left)),
+        "mu_squared_limit": float(account.limit),
+        "mu_squared_charged": float(account.charged),
+        "mu_squared_booked": float(account.booked),
+        "settled_fits": account.fits,
+        "open_reservations": [
+            {
+                "reservation": booking.id,
+                "epsilon": booking.epsilon,
+                "delta": booking.delta,
+                "epsilon_charged": account.epsilon_of(booking.charged),
+                "charges": booking.charges,
+                "purpose": booking.purpose,
+                "by": booking.by,
+                "at": booking.at,
+            }
+            for booking in account.open.values()
+        ],
+        "n_events": account.count,
+        "head": account.head,
+    }
+
+
+def _checked(event: GaussianEvent) -> dict[str, Any]:
+    """A release as it is written down; what cannot be accounted for is refused."""
+    if not isinstance(event, GaussianEvent):
+        raise BudgetError(
+            f"a ledger knows what a Gaussian release costs, not a {type(event).__name__}. Nothing released."
+        )
+    if event.simulated is not False:
+        raise BudgetError(
+            f"{event.name!r} has simulated noise, which protects nobody, so it must not touch real people's budget. "
+            "Fit without simulation_seed, or without a ledger."
+        )
+    try:
+        cost_of(event.mu)
+        honest = event.sensitivity <= event.mu * event.noise_std
+    except (TypeError, ValueError):
+        honest = False
+    if not honest:
+        raise BudgetError(
+            f"{event.name!r} claims μ = {event.mu!r}, which its noise does not support. Nothing was released."
+        )
+    return {
+        "kind": "gaussian",
+        "name": str(event.name),
+        "mu": float(event.mu),
+        "sensitivity": float(event.sensitivity),
+        "noise_std": float(event.noise_std),
+        "entries": int(event.entries),
+        "simulated": False,
+    }
+
+
+def _alone(connection: Connection) -> None:
+    """PostgreSQL writers lock their population's row; whoever is about to make a row or a table locks a number."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_CREATION_LOCK)))
+
+
+def _now() -> str:
+    """For people who read the events. Their order is the sequence number: a clock that goes back changes nothing."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _rows(connection: Connection, population: str, after: int) -> Iterator[tuple[str, str]]:
+    table = schema.events.c
+    query = select(table.body, table.hash).where(table.population == population, table.seq > after).order_by(table.seq)
+    yield from ((body, hash_) for body, hash_ in connection.execute(query))
+
+
+def _read(connection: Connection, known: Account, lock: bool = False) -> Account:
+    """The account as the database has it, continued from what is known; every link on the way is checked."""
+    table = schema.populations.c
+    query = select(table.n_events, table.head).where(table.name == known.population)
+    end = connection.execute(query.with_for_update() if lock else query).first()  # SQLite: BEGIN IMMEDIATE has locked
+    if end is None:
+        if known.count:
+            raise doubt(known.population, "its entry has disappeared")
+        names = connection.execute(select(table.name).order_by(table.name)).scalars().all()
+        raise LedgerError(
+            f"there is no population {known.population!r} in this ledger. Open ones: {', '.join(names) or 'none'}. "
+            "Open it with `commonground ledger open`."
+        )
+    if end.n_events < known.count:
+        raise doubt(known.population, f"it ends at event {end.n_events}, but event {known.count} was there before")
+    account = known
+    for body, hash_ in _rows(connection, known.population, known.count):
+        account = account.follow(body, hash_)
+    if (account.count, account.head) != (end.n_events, end.head) or account.budget is None:
+        raise doubt(
+            known.population, f"{account.count} events lead to another end than the recorded one of {end.n_events}"
+        )
+    return account
+
+
+def _append(connection: Connection, account: Account, event: dict[str, Any]) -> Account:
+    """Add one event and move the recorded end, in the caller's transaction."""
+    body = canonical({**event, "population": account.population, "seq": account.count + 1, "at": _now()})
+    # The same rules as for reading: what a later reader would refuse is never written.
+    after = account.follow(body, link(account.head, body))
+    row = {"population": after.population, "seq": after.count, "hash": after.head, "body": body}
+    connection.execute(insert(schema.events).values(**row))
+    end = update(schema.populations).where(schema.populations.c.name == after.population)
+    moved = connection.execute(end.values(n_events=after.count, head=after.head))
+    if moved.rowcount != 1:
+        raise doubt(after.population, "its entry has disappeared")
+    return after
+
+
+def _down(epsilon: float) -> float:
+    """Four decimals, rounded down: never promise more than is left (the factor: a whole 2 must not read 1.9999)."""
+    return int(epsilon * (1 + 1e-8) * 1e4) / 1e4
