@@ -168,6 +168,7 @@ def find_people(id_batches: IdBatches, name: str, keys: np.ndarray | None) -> Pe
         if held > merge_above:
             merged, counts = merge_runs(runs, lengths)
             runs, lengths, held = [merged], [counts], len(merged)
+            pa.default_memory_pool().release_unused()  # it would keep the many small arrays for a next time
             merge_above = max(ID_BATCH_ROWS, 2 * held)
     if n_rows == 0:
         raise no_rows()

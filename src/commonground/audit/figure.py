@@ -19,7 +19,7 @@ def draw_tradeoff(report: Report, path: Path, title: str) -> None:
     fpr = np.linspace(0.0, 1.0, 400)
     whole, others = report.whole, report.others
     claimed = gaussian_tradeoff(whole.claimed_mu, fpr)
-    axes.fill_between(fpr, claimed, color="C3", alpha=0.12, lw=0, label="refutes the claim")
+    axes.fill_between(fpr, claimed, color="C3", alpha=0.12, lw=0, label="more than claimed")
     axes.plot(fpr, claimed, color="C3", label=f"claimed: ε = {whole.claimed_epsilon:.3g} (μ = {whole.claimed_mu:.3g})")
     axes.plot(*observed_tradeoff(*report.scores), color="C0", lw=1.2, label="observed, every release (white box)")
     half = report.n_runs // 2  # the first half trained the discriminant

@@ -21,8 +21,8 @@ TARGET = 0  # position of the person who is replaced
 Person = tuple[np.ndarray, np.ndarray]  # rows and labels
 
 # Far above any threshold that a histogram of ordinary people could lead to, far below the end of the grid of sizes (2⁶⁰).
-_HUGE, _HUGER = 1e5, 1e7
-_STEEP = 1e3  # slope of a huge person's labels: no shared model explains it away
+_HUGE, _HUGER = 1e4, 1e6
+_STEEP = 1e5  # slope of a huge person's labels: no shared model explains it away
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ from commonground.audit.replay import evidence, record
 from commonground.errors import InputError
 from commonground.users import Users
 
-WHOLE_FIT = "whole fit: every release, billboard, all other heads"
-OTHERS_VIEW = "whole fit: billboard and all other heads alone"
+WHOLE_FIT = "whole fit, white box"  # every release, the billboard and all other heads: exact likelihood ratio
+OTHERS_VIEW = "whole fit, others' view"  # the billboard and all other heads alone: trained discriminant
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Line:
     claimed_epsilon: float
     claimed_mu: float
     bound: Bound
-    reach: float | None = None  # largest move of the sum, in units of its sensitivity; 1: the pair is the worst case
+    reach: float | None = None  # root mean square move of the sum, in units of its sensitivity; 1: the worst case
+    moved_too_far: bool = False  # once at least, further than its sensitivity: no statistics needed
 
     @property
     def refuted(self) -> bool:
-        """The claim is false (up to the report's confidence), or the sum moved further than its sensitivity (certain)."""
-        return self.bound.epsilon > self.claimed_epsilon or (self.reach or 0.0) > 1.0 + 1e-9
+        return self.bound.epsilon > self.claimed_epsilon or self.moved_too_far
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Side:
     whole: np.ndarray  # (runs,)
     by_release: np.ndarray  # (runs, releases)
     views: np.ndarray  # (runs, numbers that others see)
-    reach: np.ndarray  # (releases,)
+    moved: np.ndarray  # (runs, releases)
 
 
 def audit(
@@ -80,7 +80,7 @@ def audit(
         raise InputError(f"runs must be at least 20 on each population, got {n_runs!r}; 1000 say more.")
     if not 0.8 <= confidence < 1:
         raise InputError(f"confidence must lie between 0.8 and 1, got {confidence!r}.")
-    seeds = [None] * (2 * n_runs) if seed is None else [seed * 10**7 + i for i in range(2 * n_runs)]
+    seeds = [None if seed is None else seed * 10**7 + i for i in range(2 * n_runs)]
     events = record(fit, pair.with_target, seeds[0], TARGET).events
     if not events:
         raise InputError("this estimator released nothing that depends on data, so there is nothing to audit.")
@@ -98,36 +98,31 @@ def audit(
     whole = Line(WHOLE_FIT, *claimed, lower_bound(*scores, delta, error / 2, threshold=0.0))
     others_scores = _discriminant(sides[0].views, sides[1].views)
     others = Line(OTHERS_VIEW, *claimed, lower_bound(*others_scores, delta, error / 4))
-    releases = tuple(
-        Line(
-            event.name,
-            gaussian_epsilon(event.mu, delta),
-            event.mu,
-            lower_bound(
-                sides[0].by_release[:, t], sides[1].by_release[:, t], delta, error / 4 / len(events), threshold=0.0
-            ),
-            float(max(side.reach[t] for side in sides)),
-        )
-        for t, event in enumerate(events)
-    )
+    moved = np.concatenate([side.moved for side in sides])
+    releases = []
+    for t, event in enumerate(events):
+        with_target, without = (side.by_release[:, t] for side in sides)
+        bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0)
+        reach, too_far = float(np.sqrt((moved[:, t] ** 2).mean())), bool(moved[:, t].max() > 1.0 + 1e-9)
+        releases.append(Line(event.name, gaussian_epsilon(event.mu, delta), event.mu, bound, reach, too_far))
     return Report(
-        pair.name, claim, n_runs, confidence, seed is not None, whole, others, releases, scores, others_scores
+        pair.name, claim, n_runs, confidence, seed is not None, whole, others, tuple(releases), scores, others_scores
     )
 
 
 def _side(
     fit: Fit, ours: Users, theirs: Users, seeds: list[int | None], sign: float, advance: Callable[[], None]
 ) -> Side:
-    whole, by_release, views, reach = [], [], [], []
+    whole, by_release, views, moved = [], [], [], []
     for seed in seeds:
         transcript = record(fit, ours, seed, TARGET)
         found = evidence(fit, transcript, theirs, TARGET)
         whole.append(sign * (np.inf if found.certain else found.log_ratios.sum()))
         by_release.append(sign * found.log_ratios)
         views.append(transcript.view)
-        reach.append(found.moved)
+        moved.append(found.moved)
         advance()
-    return Side(np.array(whole), np.array(by_release), np.array(views), np.max(reach, axis=0))
+    return Side(np.array(whole), np.array(by_release), np.array(views), np.array(moved))
 
 
 def _discriminant(views_with: np.ndarray, views_without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

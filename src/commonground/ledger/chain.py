@@ -81,8 +81,8 @@ class Account:
 
     def follow(self, body: str, stored_hash: str) -> "Account":
         """The account after one more event, or ``LedgerError`` if the event does not follow."""
-        linked = link(self.head, body)
-        if linked != stored_hash:
+        linked = link(self.head, body) if isinstance(body, str) else None  # SQLite's columns take any type
+        if linked is None or linked != stored_hash:
             raise doubt(self.population, f"the hash chain is broken at event {self.count + 1}")
         try:
             event = json.loads(body, parse_constant=_no_constants)

@@ -406,7 +406,7 @@ def _read(connection: Connection, known: Account, lock: bool = False) -> Account
             f"there is no population {known.population!r} in this ledger. Open ones: {', '.join(names) or 'none'}. "
             "Open it with `commonground ledger open`."
         )
-    if end.n_events < known.count:
+    if not isinstance(end.n_events, int) or end.n_events < known.count:
         raise doubt(known.population, f"it ends at event {end.n_events}, but event {known.count} was there before")
     account = known
     for body, hash_ in _rows(connection, known.population, known.count):
