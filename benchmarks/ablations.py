@@ -42,12 +42,12 @@ VARIANTS = {
     "clip at the 10 % quantile": lambda: patch.object(rounds, "CLIP_QUANTILE", 0.1),
     "clip at the 50 % quantile": lambda: patch.object(rounds, "CLIP_QUANTILE", 0.5),
     "clip at the 80 % quantile": lambda: patch.object(rounds, "CLIP_QUANTILE", 0.8),
-    "10 rounds": lambda: patch.object(fedrep, "N_ROUNDS", 10),
-    "30 rounds": lambda: patch.object(fedrep, "N_ROUNDS", 30),
+    "8 rounds": lambda: patch.object(fedrep, "N_ROUNDS", 8),
+    "24 rounds": lambda: patch.object(fedrep, "N_ROUNDS", 24),
     "init share 0.05": lambda: shares(init=0.05),
     "init share 0.20": lambda: shares(init=0.20),
-    "sizes share 0.01": lambda: shares(sizes=0.01),
-    "sizes share 0.10": lambda: shares(sizes=0.10),
+    "sizes share 0.02": lambda: shares(sizes=0.02),
+    "sizes share 0.12": lambda: shares(sizes=0.12),
 }
 
 

@@ -49,6 +49,15 @@ def strange_people(d: int) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         "many rows": (rng.standard_normal((500, d)), 100 * rng.standard_normal(500)),
         "one huge row": (1e12 * rows * (np.arange(8) == 1)[:, None], 1e12 * np.ones(8)),
         "orthogonal": (1e9 * np.eye(8, d), np.ones(8)),
+        **{
+            f"labels of 1e{power}": (rows, 10.0**power * rng.standard_normal(8))
+            for power in (-170, -81, -60, 60, 80.5, 81, 150)
+        },
+        **{
+            f"features of 1e{power}": (10.0**power * rows, rng.standard_normal(8))
+            for power in (-150, -80, -30, 30, 80, 150)
+        },
+        "tiny features, tinier labels": (1e-9 * rows, 1e-152 * rng.standard_normal(8)),
         "huge labels": (rows, 1e30 * rng.standard_normal(8)),
     }
 

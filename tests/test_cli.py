@@ -67,7 +67,7 @@ def test_train_statement_personalize_predict(
     assert "SIMULATED" not in out
     code, out, _ = run("statement", "board", capsys=capsys)
     assert code == 0
-    assert "round 20: clipped sum" in out
+    assert "round 15: clipped sum" in out
     code, out, _ = run("statement", "board", "--json", capsys=capsys)
     document = json.loads(out)
     assert document["epsilon"] == 8.0

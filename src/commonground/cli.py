@@ -56,7 +56,7 @@ def train(
     ] = "default",
     intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
     shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,
-    rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 20 by default.")] = None,
+    rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")] = None,
     simulation_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
     ] = None,

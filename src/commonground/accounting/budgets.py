@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import InputError
 
+# Below, the rounding of the exact curve is no longer far inside its margins; nor would there be any use.
+SMALLEST_EPSILON = 1e-4
+
 
 @dataclass(frozen=True)
 class Budget:
@@ -14,16 +17,17 @@ class Budget:
 
     >>> Budget(epsilon=0, delta=1e-6)
     Traceback (most recent call last):
-    commonground.errors.InputError: epsilon must be a finite number > 0, got 0. ...
+    commonground.errors.InputError: epsilon must be a finite number > 0 (at least 0.0001), got 0. ...
     """
 
     epsilon: float
     delta: float
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.epsilon) and 0 < self.epsilon < math.inf):
+        if not (_is_number(self.epsilon) and SMALLEST_EPSILON <= self.epsilon < math.inf):
             raise InputError(
-                f"epsilon must be a finite number > 0, got {self.epsilon!r}. Common choices lie between 0.1 and 8; "
+                f"epsilon must be a finite number > 0 (at least {SMALLEST_EPSILON:g}), got {self.epsilon!r}. "
+                "Common choices lie between 0.1 and 8; "
                 "a model without privacy is NonPrivateFedRep."
             )
         if not (_is_number(self.delta) and 0 < self.delta < 1):

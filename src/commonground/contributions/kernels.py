@@ -39,6 +39,7 @@ from commonground.contributions.lanes import (
 )
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
+SMALLEST, LARGEST = 1e-60, 1e60  # squares within these bounds can be multiplied in any order at full precision
 TINY_RIDGE = 1e-6  # of the Gram matrix's trace: keeps the head of a person with collinear rows finite
 QUEUE = 4  # contributions to a bin that are added at once: the accumulators are loaded and stored a quarter as often
 BATCH_BYTES = 32768  # of rows: a batch of people ends here, so that its rows are still cached when they are read again
@@ -363,7 +364,12 @@ def _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, acc
             _residuals(P, _padded(m, LANES), m, k, v, r)
             squared_g = _pull_back(x, d, lo, m, r, _spare(sums, window, width))
             scale = 1.0 / ((m - k - local_intercept) * vv)
-            _count_and_queue(sums, v, k, width, scale, squared_g * vv * scale * scale, lowest, window)
+            squared = squared_g * vv * scale * scale
+            if not (SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
+                squared = (
+                    math.nan
+                )  # the factors of the norm may be denormal, and then it is not the norm of what is added
+            _count_and_queue(sums, v, k, width, scale, squared, lowest, window)
         size = n_rows = used = 0
     _add_remaining(sums, k, width, window)
 

@@ -83,7 +83,8 @@ def batch_gradient_sums(block: Block, embedding: np.ndarray, batch: int, shift: 
     Batches are taken from the first half of a person's rows, at a place that moves on from round to round.
     """
     pulled, heads = _batch_gradients(block.X, block.y, block.offsets, embedding, batch, shift)
-    norms = np.linalg.norm(pulled, axis=1) * np.linalg.norm(heads, axis=1)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is clipped to nothing, silently
+        norms = np.linalg.norm(pulled, axis=1) * np.linalg.norm(heads, axis=1)
     factors = clip_factors(norms, clip_norm)
     pulled[factors == 0] = 0.0
     heads[factors == 0] = 0.0
@@ -104,5 +105,6 @@ def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
             for c in range(d):
                 for q in range(k):
                     A[i, q] += X[lo + i, c] * U[c, q]
-        heads[j] = np.linalg.lstsq(A, labels)[0]
+        if np.isfinite(A).all() and np.isfinite(labels).all():  # else LAPACK would raise and stop everybody
+            heads[j] = np.linalg.lstsq(A, labels)[0]
     return heads

@@ -23,7 +23,7 @@ from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
 from commonground.users import Block, Users
 
-N_ROUNDS = 20
+N_ROUNDS = 16
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
 # Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
@@ -34,8 +34,8 @@ SHARES = {
     "scale": 0.01,  # one number: how large features are
     "init": 0.11,
     "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
-    "sizes": 0.04,  # the histograms that choose each round's clip
-    "rounds": 0.67,
+    "sizes": 0.06,  # the histograms that choose each round's clip
+    "rounds": 0.65,
 }
 
 
@@ -52,7 +52,7 @@ class PrivateFedRep(PersonalModel):
     recipe : "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep_paper``).
     fit_intercept : give each person an intercept of her own (local, free).
     shared_mean : release a shared linear model w₀ first (paid for).
-    n_rounds : gradient rounds of the default recipe; None means 20.
+    n_rounds : gradient rounds of the default recipe; None means 16.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
@@ -67,10 +67,11 @@ class PrivateFedRep(PersonalModel):
     noise. Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip.
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
-    data and reaches the billboard, each through the gate: the histogram of feature energies (√2), the sum of u_j u_jᵀ
-    (√2 in Frobenius norm, released through its symmetric half), per round the histogram of gradient sizes (√2) and the sum
-    of gradients clipped to C (2C), and the same two for each round of w₀. Their Gaussian costs μ are shares of the μ of
-    (ε, δ) (``SHARES``) and compose exactly. Rank, rounds, quantile and step sizes are constants or functions of releases.
+    data and reaches the billboard, each through the gate: the histogram of feature energies (√2); the sum of u_j u_jᵀ
+    (√2 in Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
+    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram, size
+    histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
+    (``SHARES``) and compose exactly. Rank, rounds, quantile and step sizes are constants or functions of releases.
 
     Examples
     --------

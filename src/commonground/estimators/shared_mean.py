@@ -56,6 +56,7 @@ def shared_mean_rounds(
         edge = gradient.edge
         if t > 0 and edge > best.edge:
             model, edge, length = best, best.edge, length / 2
+            yield SharedMean(model.coef, model.intercept - float(model.coef @ centre), edge)
             continue
         best = SharedMean(model.coef, model.intercept, edge)
         share = signal_share(gradient.value, gradient.noise_std, gradient.value.size)

@@ -61,17 +61,20 @@ class SingleModel(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         budget = check_budget(self.epsilon, self.delta, users.n_users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
-        mu = budget.split(SHARES)
+        shares = {name: s for name, s in SHARES.items() if self.fit_intercept or not name.startswith("centre")}
+        mu = budget.split({name: share / sum(shares.values()) for name, share in shares.items()})
         shared = SharedMean(np.zeros(users.n_features), 0.0, edge=0)
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
             energy = release_feature_energy(users, False, door, mu["scale"])
-            centre = release_feature_centre(
-                users, door, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
-            )
+            centre = None
+            if self.fit_intercept:
+                centre = release_feature_centre(
+                    users, door, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
+                )
             for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
                 users, door, mu_locate=mu["locate"], mu_size=mu["sizes"] / N_ROUNDS**0.5,
                 mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
-                with_intercept=self.fit_intercept, feature_centre=centre if self.fit_intercept else None,
+                with_intercept=self.fit_intercept, feature_centre=centre,
             ):  # fmt: skip
                 advance()
         return Billboard(

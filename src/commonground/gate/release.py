@@ -17,8 +17,13 @@ from commonground.gate.noise import add_gaussian_noise
 from commonground.gate.randomness import Randomness
 from commonground.ledger import Ledger
 
-# The noise is drawn this much larger than Δ/μ: it pays for the sampler's granularity and for rounding in Δ/σ.
-_NOISE_MARGIN = 1e-6
+
+def noise_margin(entries: int, mu: float) -> float:
+    """How much larger than Δ/μ the noise is drawn, relatively: for rounding in Δ/σ, and for the sampler's granularity.
+
+    Rounding each entry to the grid adds up to 2⁻⁴⁰·√entries standard deviations to the sensitivity, which is μ of them.
+    """
+    return 1e-6 + 2.0**-39 * math.sqrt(entries) / mu
 
 
 @dataclass(frozen=True)
@@ -43,7 +48,7 @@ def release(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Rand
         raise BudgetError(f"{bounded_sum.name!r} was given the budget share μ = {mu!r}; it must be finite and > 0")
     if not np.isfinite(value).all():
         raise BudgetError(f"{bounded_sum.name!r} holds a non-finite entry; contributions must be clipped first")
-    noise_std = sensitivity / mu * (1.0 + _NOISE_MARGIN)
+    noise_std = sensitivity / mu * (1.0 + noise_margin(value.size, mu))
     event = GaussianEvent(bounded_sum.name, mu, sensitivity, noise_std, value.size, randomness.simulated)
     # charge
     ledger.charge(event)
