@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench mutate fuzz clean
 
 demo: .venv/ready
 	$(BIN)/commonground demo --out demo
@@ -17,6 +17,12 @@ lint: .venv/ready
 
 bench: .venv/ready
 	$(BIN)/python benchmarks/speed.py
+
+mutate: .venv/ready
+	$(BIN)/python tests/mutation/mutate.py
+
+fuzz: .venv/ready
+	$(BIN)/python benchmarks/fuzz_readers.py --runs 20000
 
 .venv/ready: pyproject.toml requirements.lock
 	$(PYTHON) -m venv .venv

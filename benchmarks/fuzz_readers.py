@@ -29,7 +29,22 @@ import commonground as cg
 from commonground.errors import CommongroundError
 from commonground.heads.files import Heads
 
-TOKENS = [b"", b"\x00", b"\xff", b"\n", b",", b'"', b"-", b"nan", b"inf", b"1e999", b"\xef\xbb\xbf", b"{}", b"null", b"\x7f" * 8]
+TOKENS = [
+    b"",
+    b"\x00",
+    b"\xff",
+    b"\n",
+    b",",
+    b'"',
+    b"-",
+    b"nan",
+    b"inf",
+    b"1e999",
+    b"\xef\xbb\xbf",
+    b"{}",
+    b"null",
+    b"\x7f" * 8,
+]
 
 
 @dataclass(frozen=True)

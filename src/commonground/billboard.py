@@ -121,7 +121,7 @@ class Billboard:
     def personalize(self, X: Any, y: Any) -> Head:
         """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget."""
         X = check_features(X, self.n_features, self.feature_names)
-        y = np.asarray(y, dtype=np.float64).ravel()
+        y = as_floats(y, "labels").ravel()
         if len(y) != len(X) or not len(y):
             raise InputError(
                 f"personalize needs one label for each of one or more rows, got {len(X)} rows, {len(y)} labels."
@@ -230,10 +230,7 @@ def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.n
                 f"the model was trained on features {list(names)}, but {missing} are missing. Got {given}."
             )
         X = X[list(names)]
-    try:
-        matrix = np.asarray(X, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError("features must be numbers; encode text columns first.") from None
+    matrix = as_floats(X, "features")
     if matrix.ndim != 2 or matrix.shape[1] != n_features:
         raise InputError(
             f"expected rows of {n_features} features, got an array of shape {matrix.shape}. "
@@ -243,3 +240,15 @@ def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.n
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"row {row}, column {column} of the features is NaN or infinite. Fill it in or drop the row.")
     return matrix
+
+
+def as_floats(values: Any, what: str) -> np.ndarray:
+    """Numbers of any type as float64. Text, dates and complex numbers, which NumPy would convert, are refused."""
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biufO":
+            raise TypeError
+        with np.errstate(over="ignore"):  # a longer float becomes infinite, which is reported by who asked
+            return array.astype(np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"{what} must be numbers; encode text columns first.") from None

@@ -135,6 +135,10 @@ def canonical_ids(ids: pa.Array, first_row: int, name: str) -> pa.Array:
     kind = ids.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
         ids = ids.cast(pa.large_string())  # large: the ids of all people together may pass 2 GiB
+        try:
+            ids.validate(full=True)
+        except pa.ArrowInvalid:
+            raise InputError(f"{name} holds text that is not UTF-8. Write the table again in that encoding.") from None
     elif pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_binary_view(kind):
         ids = ids.cast(pa.large_binary())
     elif pa.types.is_floating(kind):

@@ -186,6 +186,8 @@ class ParquetSource:
         for path in paths:
             with open_parquet(path) as file:
                 self.rows_in.append(file.metadata.num_rows)
+                if sum(file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)) != self.rows_in[-1]:
+                    raise damaged(path, "its parts do not have as many rows as it says")
                 if path == paths[0]:
                     self.schema = file.schema_arrow
                 elif not file.schema_arrow.equals(self.schema):
@@ -198,7 +200,7 @@ class ParquetSource:
     def open_bytes(self, columns: Sequence[str]) -> int:
         """About how much memory it takes to read these columns side by side.
 
-        Arrow 25 ends the process when asked for the sizes of single columns in a damaged file, so the row group's must do.
+        Arrow 26 ends the process when it is asked for the size of one column of a damaged file: the row group's must do.
         """
         most = 0
         for path, n_rows in zip(self.paths, self.rows_in, strict=True):
@@ -222,24 +224,34 @@ class ParquetSource:
                 while skip >= (rows_in_group := file.metadata.row_group(group).num_rows):
                     skip, group = skip - rows_in_group, group + 1
                 groups = range(group, file.num_row_groups)
+                missing = sum(file.metadata.row_group(g).num_rows for g in groups)
                 try:
                     for batch in file.iter_batches(rows, row_groups=groups, columns=list(columns), use_threads=False):
+                        missing -= batch.num_rows
                         if skip < batch.num_rows:
                             yield batch.slice(skip)
                         skip = max(0, skip - batch.num_rows)
                 except (pa.ArrowException, OSError) as error:
-                    raise InputError(f"{path} cannot be read to its end ({error}). Write the file again.") from None
+                    raise damaged(path, error) from None
                 finally:
                     pa.default_memory_pool().release_unused()  # it would keep the pages for a next time
+                if missing:
+                    raise damaged(path, "it does not have as many rows as it says")
+
+
+def damaged(path: Path, what: object) -> InputError:
+    return InputError(f"{path} cannot be read to its end ({what}). Write the file again.")
 
 
 def open_parquet(path: Path) -> pq.ParquetFile:
     try:
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=PAGE_BUFFER)
-    except (pa.ArrowException, OSError) as error:
+        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=PAGE_BUFFER, page_checksum_verification=True)
+        file.schema_arrow.names  # noqa: B018 (an error here if they cannot be read)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
             f"{path} is not a readable Parquet file ({error}). Write it again, or check its name."
         ) from None
+    return file
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
@@ -585,8 +597,10 @@ def guess_csv_schema(path: Path) -> pa.Schema:
     """Column names, and types as the first block suggests them."""
     try:
         with pa.csv.open_csv(path, **csv_options()) as reader:
-            return reader.schema
-    except (pa.ArrowException, OSError) as error:
+            schema = reader.schema
+            schema.names  # noqa: B018 (an error here if they are not UTF-8)
+            return schema
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise bad_csv(path, error) from None
 
 

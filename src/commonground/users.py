@@ -107,7 +107,7 @@ class Users:
                 raise InputError(f"X has {matrix.shape[1]} columns but feature_names has {len(feature_names)} names.")
         names = list(range(matrix.shape[1])) if feature_names is None else feature_names
         matrix = as_numbers(matrix, names)
-        label = np.asarray(y)
+        label = one_array(y, "y holds a list among its labels. Give one number per row.")
         if label.ndim != 1:
             raise InputError(f"y must be one-dimensional, one label per row, got shape {label.shape}. Use y.ravel().")
         id_batches, keys, n_ids = as_id_batches(user_ids, "user_ids")
@@ -224,11 +224,15 @@ class Users:
 # --- numbers --------------------------------------------------------------------------------------------------------
 
 
-def two_dimensional(X: Any) -> np.ndarray:
+def one_array(values: Any, if_ragged: str) -> np.ndarray:
     try:
-        matrix = np.asarray(X)
+        return np.asarray(values)
     except ValueError:
-        raise InputError("The rows of X have different lengths. Give each row one number per feature.") from None
+        raise InputError(if_ragged) from None
+
+
+def two_dimensional(X: Any) -> np.ndarray:
+    matrix = one_array(X, "The rows of X have different lengths. Give each row one number per feature.")
     if matrix.shape[:1] == (0,):
         raise no_rows()
     if matrix.ndim != 2:

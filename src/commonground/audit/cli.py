@@ -73,16 +73,17 @@ def audit(
         raise InputError(f"--broken for {recipe.name} must be one of {possible}, got {broken!r}.")
     variant = nullcontext() if broken is None else BROKEN[broken].variant()
     title = recipe.describe + ("" if broken is None else f", BROKEN: {BROKEN[broken].describe}")
+    pair_name = person or (BROKEN[broken].pair if broken else None) or recipe.worst_pair
 
     if one_run:
         with variant, progress_bar("replaying", one_run, not as_json) as advance:
             single = one_run_audit(
-                recipe, claim, people, one_run, confidence=confidence, seed=seed, real_noise=real_noise, advance=advance
-            )
+                recipe, claim, people, one_run, pair_name, confidence=confidence, seed=seed, real_noise=real_noise,
+                advance=advance,
+            )  # fmt: skip
         _show_one_run(single, title, as_json)
         raise typer.Exit(int(single.refuted))
 
-    pair_name = person or (BROKEN[broken].pair if broken else None) or recipe.worst_pair
     pair = neighbours(pair_name, people, features or rank + 1, rank, seed)
     with variant, progress_bar("training", 2 * runs, not as_json) as advance:
         noise_seed = None if real_noise else seed

@@ -15,7 +15,7 @@ import numpy as np
 from commonground.audit.bounds import one_run_epsilon
 from commonground.audit.neighbours import PAIRS, Person, replace_people
 from commonground.audit.recipes import Claim, Recipe
-from commonground.audit.replay import ImpossibleError, record, replay
+from commonground.audit.replay import ImpossibleError, record, replay, same_view
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError
 from commonground.users import Users
@@ -41,6 +41,7 @@ def one_run_audit(
     claim: Claim,
     n_users: int = 1000,
     canaries: int = 50,
+    pair: str | None = None,
     guesses: int | None = None,
     confidence: float = 0.95,
     seed: int = 0,
@@ -56,16 +57,18 @@ def one_run_audit(
         raise InputError(
             f"one run needs 1 <= guesses <= canaries <= people, got {guesses} guesses, {canaries} canaries, {n_users} people."
         )
-    base, alternatives = _canaries(recipe, claim, n_users, canaries, seed)
+    if (pair or recipe.worst_pair) not in PAIRS:
+        raise InputError(f"person must be one of {', '.join(PAIRS)}, got {pair!r}.")
+    base, alternatives = _canaries(pair or recipe.worst_pair, claim, n_users, canaries, seed)
     coins = fair_coins(canaries, seed)
     users = replace_people(base, {i: alternatives[i][int(coin)] for i, coin in enumerate(coins)})
     fit = recipe.at(claim)
-    transcript = record(fit, users, None if real_noise else seed, target=0)
+    transcript = record(fit, users, None if real_noise else seed, target=None)
 
     def standardised(users: Users) -> np.ndarray:
         """The private sums of a population at the released state, in units of the noise."""
-        sums, _ = replay(fit, users, transcript, target=0)
-        if len(sums) < len(transcript.passages):
+        sums, view = replay(fit, users, transcript, target=None)
+        if len(sums) < len(transcript.passages) or not same_view(view, transcript.view):
             raise ImpossibleError
         pairs = zip(sums, transcript.passages, strict=True)
         return np.concatenate([(s.value / p.release.noise_std).ravel() for s, p in pairs])
@@ -78,7 +81,7 @@ def one_run_audit(
         for i in range(canaries):
             shifts[i] = standardised(replace_people(base, {**all_first, i: alternatives[i][1]})) - origin
             advance()
-    except ImpossibleError:  # a noise level follows the data without having been released: no noise hides that
+    except ImpossibleError:  # the billboard or a noise level follows the data other than through releases
         return OneRun(n_users, canaries, 0, 0, claim.epsilon, math.inf, confidence)
     released = np.concatenate([(p.release.value / p.release.noise_std).ravel() for p in transcript.passages])
     surprise = released - origin - shifts.sum(axis=0) / 2
@@ -96,12 +99,11 @@ def fair_coins(n: int, seed: int) -> np.ndarray:
 
 
 def _canaries(
-    recipe: Recipe, claim: Claim, n_users: int, canaries: int, seed: int
+    pair: str, claim: Claim, n_users: int, canaries: int, seed: int
 ) -> tuple[Users, list[tuple[Person, Person]]]:
     """Canary i has two feature directions to herself, so that canaries hide each other as little as possible."""
     d = 2 * canaries
     users, _ = make_shared_subspace(n_users, 6, d, claim.rank, noise=0.1, seed=seed)
     axes = np.eye(d)
-    ordinary = users.rows_of(0)
-    pairs = [PAIRS[recipe.worst_pair](axes[2 * i], axes[2 * i + 1], ordinary) for i in range(canaries)]
+    pairs = [PAIRS[pair](axes[2 * i], axes[2 * i + 1], users.rows_of(i)) for i in range(canaries)]
     return users, pairs

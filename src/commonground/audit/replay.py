@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from unittest.mock import patch
 
+import numba
 import numpy as np
 
 from commonground.accounting.events import GaussianEvent
@@ -68,8 +69,11 @@ class ImpossibleError(Exception):
     """The neighbour would have asked for a different release at this point."""
 
 
-def others_view(model: PersonalModel, target: int) -> np.ndarray:
-    """All that the other people together see, as one vector: the billboard, its noise levels, and their own models."""
+def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
+    """All that the other people together see, as one vector: the billboard, its noise levels, and their own models.
+
+    Without a target: what the public sees, which is the billboard alone.
+    """
     board = model.billboard_
     mean = np.zeros(board.n_features) if board.mean is None else board.mean
     parts = [
@@ -79,13 +83,13 @@ def others_view(model: PersonalModel, target: int) -> np.ndarray:
         [board.intercept],
         np.log([event.noise_std for event in board.statement.events]),
     ]
-    if model.heads_ is not None and model.own_intercepts_ is not None:
+    if target is not None and model.heads_ is not None and model.own_intercepts_ is not None:
         others = np.arange(len(model.heads_)) != target
         parts += [mean + model.heads_[others] @ board.embedding.T, model.own_intercepts_[others]]
     return np.concatenate([np.ravel(part) for part in parts])
 
 
-def record(fit: Fit, users: Users, seed: int | None, target: int) -> Transcript:
+def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Transcript:
     """Train once, and keep what passed."""
     passages: list[Passage] = []
     gate: Gate = rounds.release
@@ -100,7 +104,7 @@ def record(fit: Fit, users: Users, seed: int | None, target: int) -> Transcript:
     return Transcript(passages, others_view(model, target))
 
 
-def replay(fit: Fit, users: Users, transcript: Transcript, target: int) -> tuple[list[BoundedSum], np.ndarray]:
+def replay(fit: Fit, users: Users, transcript: Transcript, target: int | None) -> tuple[list[BoundedSum], np.ndarray]:
     """Train on ``users`` with the recorded releases in place of new ones; their private sums, and what others would see."""
     sums: list[BoundedSum] = []
 
@@ -134,7 +138,7 @@ def evidence(fit: Fit, transcript: Transcript, neighbour: Users, target: int) ->
     if len(sums) < len(transcript.passages):
         log_ratios[len(sums)] = math.inf  # what it asked for there, noise level included, is public
         return Evidence(log_ratios, moved, certain=True)
-    return Evidence(log_ratios, moved, certain=not _same(view, transcript.view))
+    return Evidence(log_ratios, moved, certain=not same_view(view, transcript.view))
 
 
 def _same_release(passage: Passage, bounded_sum: BoundedSum, mu: float) -> bool:
@@ -147,11 +151,17 @@ def _same_release(passage: Passage, bounded_sum: BoundedSum, mu: float) -> bool:
     )
 
 
-def _same(one: np.ndarray, other: np.ndarray) -> bool:
+def same_view(one: np.ndarray, other: np.ndarray) -> bool:
     return one.shape == other.shape and bool(np.allclose(one, other, rtol=_SAME, atol=_SAME, equal_nan=True))
 
 
 @contextmanager
 def _gate(watch: Gate) -> Iterator[None]:
-    with patch.object(rounds, "release", watch):
-        yield
+    """Put a watcher in front of the gate. One thread meanwhile: for a few dozen people more of them only wait."""
+    threads = numba.get_num_threads()
+    numba.set_num_threads(1)  # sums do not depend on it: chunks of people are fixed
+    try:
+        with patch.object(rounds, "release", watch):
+            yield
+    finally:
+        numba.set_num_threads(threads)

@@ -1,5 +1,6 @@
 """Heads of many people in one Parquet file: private, unlike the billboard, and of no use without it."""
 
+import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from commonground.errors import BillboardError, InputError, UnknownUserError
 from commonground.tables import write_table
 from commonground.users import Users
 
-_FINGERPRINT = b"commonground.billboard"
+_FINGERPRINT = b"commonground.billboard"  # of the billboard that the heads belong to
+_CHECKSUM = b"commonground.sha256"  # of the heads themselves
 
 
 @dataclass(frozen=True, repr=False)
@@ -57,7 +59,7 @@ class Heads:
         k = self.weights.shape[1]
         weights = pa.FixedSizeListArray.from_arrays(pa.array(self.weights.ravel()), k)
         table = pa.table({"user": self.ids, "weights": weights, "intercept": self.intercepts})
-        table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint})
+        table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint, _CHECKSUM: self._checksum()})
         if Path(path).suffix.lower() != ".parquet":
             raise InputError(
                 f"Heads are written as Parquet; give a file name that ends in .parquet, not {str(path)!r}."
@@ -71,12 +73,23 @@ class Heads:
             table = pq.read_table(path)
             weights = np.asarray(table.column("weights").combine_chunks().flatten()).reshape(table.num_rows, -1)
             heads = cls(table.column("user").combine_chunks(), weights, np.asarray(table.column("intercept")))
-        except (OSError, KeyError, ValueError, pa.ArrowException) as problem:
+            checksum, metadata = heads._checksum(), table.schema.metadata or {}
+        except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as problem:
             raise InputError(
                 f"{path} cannot be read as heads ({type(problem).__name__}). Give the file that `commonground personalize` wrote."
             ) from None
-        if (table.schema.metadata or {}).get(_FINGERPRINT) != board.fingerprint.encode():
+        if metadata.get(_FINGERPRINT) != board.fingerprint.encode():
             raise BillboardError(
                 f"the heads in {path} were fitted on another billboard. Run `personalize` again on this one."
             )
+        if metadata.get(_CHECKSUM) != checksum.encode():
+            raise BillboardError(
+                f"{path} was changed after it was written. Run `personalize` again, or get a fresh copy."
+            )
         return heads
+
+    def _checksum(self) -> str:
+        """A head that lost a bit, or went to another person, must not be used."""
+        everything = hashlib.sha256(repr(self.ids.to_pylist()).encode("utf-8", "surrogatepass"))
+        everything.update(repr(self.weights.shape).encode() + self.weights.tobytes() + self.intercepts.tobytes())
+        return everything.hexdigest()

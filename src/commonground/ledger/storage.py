@@ -122,8 +122,12 @@ class SqliteStorage:
             # a log that is left behind by a crash, no charge whose noise was drawn was in it alone.
             raw = connection.connection.driver_connection
             assert raw is not None
-            if raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
-                raise _unavailable(self, "database is locked")
+            deadline = time.monotonic() + self.timeout
+            while raw.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]:
+                # Busy: somebody else is emptying it. SQLite waits for readers and writers here, but not for that.
+                if time.monotonic() > deadline:
+                    raise _unavailable(self, "database is locked")
+                time.sleep(0.002)
 
     def check(self) -> None:
         with self.reading() as connection:
@@ -203,7 +207,7 @@ _MESSAGES = (
 def _plain_words(storage: SqliteStorage | PostgresStorage) -> Iterator[None]:
     try:
         yield
-    except (SQLAlchemyError, sqlite3.Error) as problem:
+    except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as problem:  # damaged text is not UTF-8
         raise _unavailable(storage, str(getattr(problem, "orig", None) or problem)) from problem
 
 
