@@ -22,6 +22,7 @@ from commonground.tables import (
     PathLike,
     Rows,
     Scratch,
+    bad_value,
     load_rows,
     not_numeric,
     open_table,
@@ -256,7 +257,22 @@ def as_numbers(matrix: np.ndarray, names: Sequence[object]) -> np.ndarray:
         # One text among the rows of a list makes NumPy turn all of them into text.
         text = [name for j, name in enumerate(names) if not holds_numbers(matrix[:, j])]
         raise not_numeric(text[0] if text else names[0], matrix.dtype)
-    return np.ascontiguousarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
+    try:
+        return np.ascontiguousarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
+    except (OverflowError, ValueError):  # Python's own numbers: an integer of 400 digits, a Decimal that is no number
+        for j, name in enumerate(names):
+            for row, value in enumerate(matrix[:, j]):
+                if not fits_float(value):
+                    raise bad_value(row, name, "too large for float64, or not a number") from None
+        raise
+
+
+def fits_float(value: Any) -> bool:
+    try:
+        float(value)
+    except (OverflowError, ValueError):
+        return False
+    return True
 
 
 def holds_numbers(column: np.ndarray) -> bool:

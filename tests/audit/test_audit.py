@@ -1,8 +1,8 @@
 """The auditor against every estimator: no claim is refuted, every deliberate fault is.
 
 Noise is seeded, so nothing here is left to chance from one day to the next. For a fresh seed (or after a change that moves
-the noise to other places) an intact estimator is refuted with a probability of at most 5 % by each audit, its confidence;
-by the worst cases of noise and rounding seen here, of about 1 %. A fault is missed with a probability below 0.5 %.
+the noise to other places) an intact estimator is refuted with a probability of at most 5 % by each audit, its confidence.
+Half of the noise is then missed with a probability of about 1 in 1000; the other faults show in almost every single run.
 """
 
 import json

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -186,20 +187,20 @@ def main() -> int:
             finally:
                 free.put(copy)
 
-        table = Table(title="Privacy faults and the tests that caught them", show_lines=False)
+        table = Table(title="Privacy faults and the tests that caught them")
         for heading in ("fault", "in", "caught by", "s"):
             table.add_column(heading, justify="right" if heading == "s" else "left", overflow="fold")
         missed = []
-        for fault, outcome in zip(faults, pool.map(work, faults), strict=True):
-            caught = outcome.failed if outcome.collected and outcome.failed else None
-            label = caught or ("[red]does not even import[/]" if outcome.failed else "[red]SURVIVED[/]")
-            table.add_row(
-                fault.name, fault.file, label.replace("[", r"\[") if caught else label, f"{outcome.seconds:.0f}"
-            )
-            if caught is None:
+        for number, (fault, outcome) in enumerate(zip(faults, pool.map(work, faults), strict=True), start=1):
+            if outcome.failed and outcome.collected:
+                caught = escape(outcome.failed)
+            else:
+                caught = "[red]does not even import[/]" if outcome.failed else "[red]SURVIVED[/]"
                 missed.append(fault.name)
-            if arguments.show or caught is None:
-                console.print(fault.name, outcome.output, markup=False)
+            table.add_row(escape(fault.name), fault.file, caught, f"{outcome.seconds:.0f}")
+            console.print(f"{number:3} {escape(fault.name)}: {caught}", soft_wrap=True, highlight=False)
+            if arguments.show or fault.name in missed:
+                console.print(outcome.output, markup=False, highlight=False)
     console.print(table)
     minutes = (time.perf_counter() - started) / 60
     console.print(
