@@ -15,6 +15,7 @@ import random
 import resource
 import shutil
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -367,8 +368,16 @@ def damage_sqlite(folder: Path, flips: int, cuts: int, seed: int) -> Damage:
     return result
 
 
+def hold_open(address: str) -> None:
+    """An operator's shell, left open: as long as it is there, SQLite does not tidy its log away by itself."""
+    connection = sqlite3.connect(address)
+    connection.execute("SELECT count(*) FROM commonground_events").fetchall()
+    while True:
+        time.sleep(1)
+
+
 def damage_wal(folder: Path, times: int, seed: int) -> Damage:
-    """Kill a trainer until it leaves a write-ahead log behind; then flip a bit in it, cut it, or remove it."""
+    """Kill a trainer so that it leaves a write-ahead log behind; then flip a bit in it, cut it, or remove it."""
     chance, result = random.Random(seed), Damage()
     for number in range(times):
         address, log, content = str(folder / f"log{number}.db"), folder / f"log{number}.db-wal", b""
@@ -376,13 +385,16 @@ def damage_wal(folder: Path, times: int, seed: int) -> Damage:
         released = Fraction(0)
         while not content:
             witness = Path(tempfile.mkdtemp(prefix="trainer-"))
-            process = _processes.Process(target=release_forever, args=(address, str(witness)))
-            process.start()
+            trainer = _processes.Process(target=release_forever, args=(address, str(witness)))
+            shell = _processes.Process(target=hold_open, args=(address,))
+            for process in (shell, trainer):
+                process.start()
             while len(released_in(witness)) < 5:
                 time.sleep(0.002)
             time.sleep(chance.uniform(0, 0.02))
-            process.kill()
-            process.join()
+            for process in (trainer, shell):
+                process.kill()
+                process.join()
             content = log.read_bytes() if log.exists() else b""
             released += sum((cost_of(mu) for mu in released_in(witness)), Fraction(0))
             shutil.rmtree(witness)

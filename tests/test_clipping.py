@@ -21,7 +21,7 @@ from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.users import Block
-from conftest import ragged_block, replace_person, strange_people
+from populations import ragged_block, replace_person, strange_people
 
 D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]

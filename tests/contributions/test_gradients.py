@@ -11,7 +11,7 @@ from commonground.contributions.objective import loss_and_gradient
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums, second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.users import Block
-from conftest import ragged_block
+from populations import ragged_block
 
 LOWEST = 113
 

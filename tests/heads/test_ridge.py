@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from commonground.heads.ridge import STRENGTHS, fit_head, fit_heads
-from conftest import ragged_block
+from populations import ragged_block
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])
