@@ -517,6 +517,7 @@ class PostgresServer:
 
     def close(self) -> None:
         self.stop("immediate")  # its folder is thrown away: nothing needs to be written back
+        self.server.cleanup_mode = None  # it is stopped already
         self.server.cleanup()
         shutil.rmtree(self.folder, ignore_errors=True)
 

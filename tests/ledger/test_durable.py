@@ -71,14 +71,14 @@ def test_reserve_charge_settle(address: str) -> None:
     assert (account.left, account.booked, account.open, account.fits) == (whole - part / 4, part / 4, {}, 1)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_any_order_of_operations_against_a_plain_model(address: str, seed: int) -> None:
-    """A hundred operations by two handles; a dictionary and fractions say what must come out."""
+    """Sixty operations by two handles; a dictionary and fractions say what must come out."""
     chance = random.Random(seed)
     handles = [opened(address), again(address)]
     limit, settled = Fraction(TOTAL.mu) ** 2, Fraction(0)
     open_: dict[str, tuple[Fraction, Fraction]] = {}
-    for _ in range(100):
+    for _ in range(60):
         people, kind = chance.choice(handles), chance.choice(["reserve", "charge", "charge", "settle"])
         if kind == "reserve":
             budget = Budget(chance.uniform(0.05, 1.0), 10 ** chance.uniform(-8, -5))
@@ -113,10 +113,10 @@ def test_training_again_on_the_same_people_composes(address: str) -> None:
     people = opened(address)
     users, _ = cg.datasets.make_shared_subspace(n_users=200, n_features=4, rank=1, seed=0)
     spent: list[GaussianEvent] = []
-    for _ in range(4):
-        spent += cg.SingleModel(epsilon=0.9).fit(users, ledger=again(address)).billboard_.statement.events
+    for _ in range(2):
+        spent += cg.SingleModel(epsilon=1.3).fit(users, ledger=again(address)).billboard_.statement.events
     with pytest.raises(BudgetError, match=r"'people' has ε = 0\.\d+ left of ε = 2 at δ = 1e-06, but this fit asks"):
-        cg.SingleModel(epsilon=0.9).fit(users, ledger=again(address))
+        cg.SingleModel(epsilon=1.3).fit(users, ledger=again(address))
     assert 1.8 < epsilon_spent(spent, TOTAL.delta) <= 2.0
     recorded = [json.loads(body) for body, _ in people.events()]
     charged = [
@@ -248,7 +248,7 @@ CUT = "DELETE FROM commonground_events WHERE seq >= 4"
 DOUBTS: dict[str, list[str]] = {
     "a cheaper charge": ["UPDATE commonground_events SET body = replace(body, '0.1', '0.0') WHERE seq = 3"],
     "a larger budget": ["UPDATE commonground_events SET body = replace(body, '2.0', '9.0') WHERE seq = 1"],
-    "another hash": ["UPDATE commonground_events SET hash = replace(hash, 'a', 'b')"],
+    "another hash": ["UPDATE commonground_events SET hash = substr(hash, 2) || substr(hash, 1, 1)"],
     "a missing tail": [CUT],
     "a missing tail and a corrected number": [CUT, "UPDATE commonground_populations SET n_events = 3"],
     "a missing middle": ["DELETE FROM commonground_events WHERE seq = 3"],
@@ -259,7 +259,7 @@ DOUBTS: dict[str, list[str]] = {
         "DELETE FROM commonground_events",
         "UPDATE commonground_populations SET n_events = 0",
     ],
-    "another head": ["UPDATE commonground_populations SET head = replace(head, 'a', 'b') || ' '"],
+    "another head": ["UPDATE commonground_populations SET head = substr(head, 2) || substr(head, 1, 1)"],
 }
 
 
