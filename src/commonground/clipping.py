@@ -19,7 +19,7 @@ from numba import njit
 
 N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
 _LOWEST_EXPONENT = -120  # of the squared norm
-CHUNK = 1024  # people added up together before their sum is added to the others'
+CHUNK = 2048  # people added up together before their sum is added to the others'
 
 
 @njit(inline="always")

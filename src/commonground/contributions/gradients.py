@@ -32,7 +32,7 @@ def embedding_gradient_sums(
         block.X, block.y, block.offsets, W, k, mean is not None, intercept, local_intercept, lowest, WINDOW,
         int(np.diff(block.offsets).max()),
     )  # fmt: skip
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest)
+    return BinnedSums(counts.sum(axis=0), kernels.sum_over_chunks(raw), kernels.sum_over_chunks(unit), lowest)
 
 
 def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
@@ -50,4 +50,4 @@ def mean_gradient_sums(
         block.X, block.y, block.offsets, mean.astype(block.X.dtype), intercept, centred, with_intercept, lowest, WINDOW,
         int(np.diff(block.offsets).max()),
     )  # fmt: skip
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest)
+    return BinnedSums(counts.sum(axis=0), kernels.sum_over_chunks(raw), kernels.sum_over_chunks(unit), lowest)

@@ -430,3 +430,13 @@ def _mean_chunk(X, y, offsets, people, model, lowest, work, accumulators, queues
         scale = 1.0 / dof
         _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, lowest, window)
     _add_remaining(sums, 1, width, window)
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def sum_over_chunks(parts):
+    """parts.sum(axis=0), bin by bin on all threads."""
+    total = np.zeros(parts.shape[1:])
+    for b in prange(parts.shape[1]):
+        for chunk in range(parts.shape[0]):
+            total[b] += parts[chunk, b]
+    return total
