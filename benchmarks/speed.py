@@ -79,6 +79,7 @@ def rounds_against_reads() -> None:
         "rows each",
         "k",
         "read, ms",
+        "sums ÷ read",
         "round, ms",
         "round ÷ read",
         "people / s",

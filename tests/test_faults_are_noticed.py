@@ -30,7 +30,7 @@ from commonground.errors import BillboardError, InputError
 from commonground.estimators import rounds
 from commonground.gate import Randomness, Release, release
 from commonground.heads.files import Heads
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.ledger import DurableLedger, InMemoryLedger, Ledger
 from commonground.users import Block
 
 # ---- what is published is a function of the releases ------------------------------------------------------------------
@@ -251,3 +251,10 @@ def test_rows_do_not_stay_on_disk_when_a_table_is_refused(suffix: str, tmp_path:
         cg.Users.from_table(path, max_memory=1, scratch=tmp_path / "scratch")
     assert "NaN" in str(kept_alive.value) or "missing" in str(kept_alive.value)
     assert list((tmp_path / "scratch").iterdir()) == []
+
+
+def test_the_durable_ledger_waits_for_its_disk(tmp_path: Path) -> None:
+    """What a power cut does cannot be tried here; that SQLite is told to sync at every commit (2: FULL) can be asked."""
+    ledger = DurableLedger(tmp_path / "budget.db", create=True)
+    with ledger._storage.writing() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar_one() == 2
