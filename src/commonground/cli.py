@@ -1,4 +1,4 @@
-"""The command line: train, statement, personalize, predict, ledger, demo."""
+"""The command line: train, statement, personalize, predict, ledger, audit, reproduce, demo."""
 
 import json
 import sys
@@ -19,6 +19,7 @@ from commonground.errors import CommongroundError, InputError, PrivacyWarning, R
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.heads.files import Heads
 from commonground.ledger.cli import ledger_app, population_for_training
+from commonground.reproduce.cli import reproduce
 from commonground.tables import read_rows, write_table
 from commonground.users import Users
 
@@ -165,6 +166,7 @@ def demo(
 
 
 app.command("audit")(audit)
+app.command("reproduce")(reproduce)
 
 
 def _split(features: str | None) -> list[str] | None:
