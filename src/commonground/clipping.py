@@ -224,6 +224,66 @@ class DirectionSums:
         )
 
 
+@dataclass(frozen=True, repr=False)
+class MomentSums:
+    """Σ_j w_j · mean_i z_ij z_ijᵀ over people, for rows z with ‖z‖² at most ``squared_radius``; private."""
+
+    value: np.ndarray  # (p, p)
+    squared_radius: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<MomentSums: private>"
+
+    def __add__(self, other: "MomentSums") -> "MomentSums":
+        assert self.squared_radius == other.squared_radius
+        return MomentSums(self.value + other.value, self.squared_radius, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """As for ``DirectionSums``: √2 r² between two z zᵀ with ‖z‖ ≤ r, so between two means of such matrices, too."""
+        return BoundedSum(
+            symmetric_half(self.value),
+            math.sqrt(2.0) * self.squared_radius * (1.0 + rounding_margin(self.n_users)),
+            name,
+        )
+
+    def bounded_ridge(self, alpha: float, total_weight: float, radius: float, name: str) -> BoundedSum:
+        """The ridge coefficients themselves, z = (x, y) with x in [0, 1]^d and |y| ≤ 1 (P3, Theorems 2.1 and 2.3).
+
+        θ minimises Σ_j w_j mean_i (y − θᵀx)² / total_weight + α‖θ‖² over ‖θ‖ ≤ radius. ``total_weight`` is public: it does not
+        depend on who was drawn. A person's gradient at such a θ is at most 2√d(1 + √d·radius), hers is replaced by another's,
+        and the objective is 2α-strongly convex: θ moves by at most 4√d(1 + √d·radius) / (2α·total_weight). Twice the margin:
+        the solver's rounding, about 50 · 2⁻⁵³ · (1 + d/α) of θ, is below that of the sums.
+        """
+        d = len(self.value) - 1
+        theta = ridge_in_ball(self.value[:d, :d] / total_weight, self.value[:d, d] / total_weight, alpha, radius)
+        sensitivity = ridge_sensitivity(d, alpha, total_weight, radius)
+        return BoundedSum(theta, sensitivity * (1.0 + 2.0 * rounding_margin(self.n_users)), name)
+
+
+def ridge_sensitivity(d: int, alpha: float, total_weight: float, radius: float) -> float:
+    return 2.0 * math.sqrt(d) * (1.0 + math.sqrt(d) * radius) / (alpha * total_weight)
+
+
+def ridge_in_ball(gram: np.ndarray, rhs: np.ndarray, alpha: float, radius: float) -> np.ndarray:
+    """argmin θᵀ gram θ − 2 rhsᵀθ + α‖θ‖² over ‖θ‖ ≤ radius.
+
+    >>> ridge_in_ball(np.eye(2), np.array([3.0, 4.0]), alpha=0.0, radius=1.0).round(6).tolist()
+    [0.6, 0.8]
+    """
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    eigenvalues, along = np.maximum(eigenvalues, 0.0) + alpha, vectors.T @ rhs
+    low, high = 0.0, float(np.linalg.norm(rhs)) / radius  # the constraint's multiplier
+    if np.linalg.norm(along / eigenvalues) <= radius:
+        high = 0.0
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if np.linalg.norm(along / (eigenvalues + middle)) > radius else (low, middle)
+    return vectors @ (along / (eigenvalues + high))
+
+
 def symmetric_half(matrix: np.ndarray) -> np.ndarray:
     """The upper triangle with off-diagonals × √2: a vector with the matrix's Frobenius norm.
 
