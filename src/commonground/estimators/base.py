@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from commonground.accounting.budgets import Budget
+from commonground.accounting.budgets import Budget, PureBudget
 from commonground.billboard import Billboard, check_features
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.ledger import Ledger, SharedLedger
@@ -49,7 +49,10 @@ class PersonalModel(BaseEstimator):
         name = type(self).__name__
         if not hasattr(self, "epsilon"):
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
-        return ledger.reserve(Budget(self.epsilon, self.delta), name)
+        return ledger.reserve(self._budget(), name)
+
+    def _budget(self) -> Budget | PureBudget:
+        return Budget(self.epsilon, self.delta)
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         raise NotImplementedError

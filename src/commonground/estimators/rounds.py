@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from commonground.accounting.budgets import Budget
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.events import Event
 from commonground.billboard import Statement
-from commonground.clipping import N_BINS, BinnedSums, BoundedSum
+from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
 from commonground.contributions.gradients import WINDOW
-from commonground.gate import Randomness, Release, release
+from commonground.gate import Randomness, Release, Selection, release, select
 from commonground.ledger import Ledger
 from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.users import Users
@@ -34,14 +34,21 @@ class Door:
 
     ledger: Ledger
     randomness: Randomness
-    _events: list[GaussianEvent] = field(default_factory=list)
+    _events: list[Event] = field(default_factory=list)
 
     def release(self, bounded_sum: BoundedSum, mu: float) -> Release:
         public = release(bounded_sum, mu, self.ledger, self.randomness)
         self._events.append(public.event)
         return public
 
-    def statement(self, algorithm: str, recipe: str, budget: Budget, users: Users, **parameters: Any) -> Statement:
+    def select(self, scores: BoundedScores, epsilon: float) -> Selection:
+        choice = select(scores, epsilon, self.ledger, self.randomness)
+        self._events.append(choice.event)
+        return choice
+
+    def statement(
+        self, algorithm: str, recipe: str, budget: Budget | PureBudget, users: Users, **parameters: Any
+    ) -> Statement:
         return Statement(
             algorithm=algorithm,
             recipe=recipe,
