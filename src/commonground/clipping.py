@@ -78,6 +78,51 @@ def rounding_margin(n_users: int) -> float:
     return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK + 64)
 
 
+SCORE_UNIT = 2**30  # what a score of one is counted as
+
+
+@dataclass(frozen=True, repr=False)
+class BoundedScores:
+    """For each of some candidates the sum of people's losses, in whole units; the smallest is the best. Private.
+
+    It may not be printed, logged or saved: only ``gate.select`` turns it into something public.
+    """
+
+    value: np.ndarray  # (candidates,) int64
+    sensitivity: int  # the most by which replacing one person can move any entry
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<BoundedScores {self.name!r}: private, sensitivity {self.sensitivity}>"
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreSums:
+    """Σ_j score_j(candidate) over people, for scores between 0 and 1, in units of 2⁻³⁰; private.
+
+    Whole numbers add without rounding, in any order: the sensitivity is exactly one score, and the sum does not depend
+    on how people were cut into blocks. An int64 holds the scores of 2³³ people.
+    """
+
+    value: np.ndarray  # (candidates,) int64
+
+    def __repr__(self) -> str:
+        return "<ScoreSums: private>"
+
+    def __add__(self, other: "ScoreSums") -> "ScoreSums":
+        return ScoreSums(self.value + other.value)
+
+    @classmethod
+    def of(cls, scores: np.ndarray) -> "ScoreSums":
+        """Clip (people, candidates) scores to [0, 1] and add them up; one that is not a number counts 1, the worst."""
+        inside = np.where(np.isnan(scores), 1.0, np.clip(scores, 0.0, 1.0))
+        return cls(np.rint(inside * SCORE_UNIT).astype(np.int64).sum(axis=0))
+
+    def bounded(self, name: str) -> BoundedScores:
+        """A person adds 0 to 1 to each candidate, so her replacement moves each by at most 1."""
+        return BoundedScores(self.value, SCORE_UNIT, name)
+
+
 @dataclass(frozen=True, repr=False)
 class SizeCounts:
     """How many people fall in each of some bins of the public grid, each counting her weight; private.

@@ -9,14 +9,15 @@ counts that are sums of weights are then exact. And replacing a person may chang
 does not become less with her weight: that room, the ``rounding_margin`` of n people, is left below μ_i/μ_max.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mus
+from commonground.accounting.events import Event, epsilon_spent
+from commonground.accounting.gaussian import gaussian_mus
 from commonground.clipping import rounding_margin
 from commonground.errors import InputError
 from commonground.users import Users
@@ -46,9 +47,10 @@ class PersonalBudgets:
         below[-1] = 1.0  # her room for rounding is in the sensitivity itself
         return below[person]
 
-    def spent(self, position: int, mu: float) -> float:
-        """The ε that releases of total cost ``mu`` cost one person."""
-        return gaussian_epsilon(mu * cost_factor(self.weights[position], len(self.epsilons)), self.delta)
+    def spent(self, position: int, events: Iterable[Event]) -> float:
+        """The ε that these releases cost one person."""
+        factor = cost_factor(self.weights[position], len(self.epsilons))
+        return epsilon_spent((event.for_share(factor) for event in events), self.delta) if factor else 0.0
 
     def distribution(self) -> dict[str, Any]:
         """What the statement tells: how many people have which budgets, not who."""

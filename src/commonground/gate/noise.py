@@ -1,4 +1,4 @@
-"""Every protective draw of the package, and nothing else. Its one caller is ``release.py``."""
+"""Every protective draw of the package, and nothing else. Its callers are ``release.py`` and ``select.py``."""
 
 import functools
 from typing import Any
@@ -32,6 +32,22 @@ def add_gaussian_noise(
     return (noisy * noise_std).reshape(np.shape(value))
 
 
+def choose_smallest(scores: np.ndarray, scale: float, sensitivity: int, epsilon: float, source: Randomness) -> int:
+    """An index i with probability ∝ exp(−scores[i] / scale): the smallest score after Gumbel noise (exponential mechanism).
+
+    OpenDP compares exact rationals of arbitrary precision, so whole-number scores never meet floating point. It states
+    the cost of a Gumbel draw as ρ = ε²/8, the zCDP parameter of an exponential mechanism that is ε-private; ρ must not
+    exceed that of the ε charged. (For ``max_divergence`` it would draw exponential noise, another mechanism.)
+    """
+    if source.simulation is not None:
+        return int(np.argmin(scores / scale - source.simulation.gumbel(size=scores.shape)))
+    measurement = _opendp_noisy_min(scale)
+    rho = measurement.map(sensitivity)
+    if not rho <= epsilon * epsilon / 8:
+        raise RuntimeError(f"OpenDP states ρ = {rho!r}, above ε²/8 = {epsilon**2 / 8!r}: the choice is too sharp")
+    return int(measurement(scores.tolist()))
+
+
 @functools.lru_cache(maxsize=64)
 def _opendp_gaussian(size: int) -> Any:
     import opendp.prelude as dp
@@ -39,3 +55,12 @@ def _opendp_gaussian(size: int) -> Any:
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
     return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0, k=_GRANULARITY)
+
+
+@functools.lru_cache(maxsize=64)
+def _opendp_noisy_min(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale, negate=True)

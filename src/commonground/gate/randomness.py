@@ -21,7 +21,7 @@ class Randomness:
     def description(self) -> str:
         if self.simulated:
             return "seeded NumPy generator (simulation; protects nobody)"
-        return "OpenDP discrete Gaussian sampler over the operating system's entropy"
+        return "OpenDP's float-safe samplers over the operating system's entropy"
 
 
 def randomness_from(simulation_seed: int | None) -> Randomness:
