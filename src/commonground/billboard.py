@@ -58,7 +58,7 @@ class Statement:
         kinds = {type(event) for event in self.events}
         if kinds == {GaussianEvent}:
             return "by exact Gaussian composition"
-        if kinds == {PureEvent}:
+        if all(issubclass(kind, PureEvent) for kind in kinds):
             return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
         return "by composition of their privacy loss distributions"
 

@@ -75,8 +75,21 @@ class PureEvent:
         )
 
 
+@dataclass(frozen=True)
+class LaplaceEvent(PureEvent):
+    """One vector released with L2-Laplace noise, density ∝ exp(−‖z‖/scale): ε is at least sensitivity / scale, in L2 norm."""
+
+    kind: ClassVar[str] = "l2-laplace"
+
+    @property
+    def noise(self) -> str:
+        return f"L2-Laplace, scale {self.scale:.4g}"
+
+
 Event = GaussianEvent | PureEvent
-EVENTS: dict[str, type[GaussianEvent] | type[PureEvent]] = {kind.kind: kind for kind in (GaussianEvent, PureEvent)}
+EVENTS: dict[str, type[GaussianEvent] | type[PureEvent]] = {
+    kind.kind: kind for kind in (GaussianEvent, PureEvent, LaplaceEvent)
+}
 
 
 def event_from_dict(document: dict[str, Any]) -> Event:

@@ -33,6 +33,14 @@ class PublicScale:
         feature = max(self.centre, 1 - self.centre) ** 2
         return len(self.low) * feature + self.constant**2 + (self.label_scale * far) ** 2
 
+    def linear_model(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
+        """Coefficients and intercept in the units of the data, for y′ − label_centre = θᵀ(x′ − centre, constant)."""
+        d = len(self.low)
+        coef = self.label_unit * theta[:d] / (self.high - self.low)
+        fixed = self.constant * theta[d] if self.constant else 0.0
+        at_zero = fixed - self.centre * theta[:d].sum()
+        return coef, float(self.label_centre + self.label_unit * at_zero - coef @ self.low)
+
 
 @njit(inline="always")
 def _within(value, low, high):  # type: ignore[no-untyped-def]

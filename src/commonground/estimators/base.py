@@ -52,7 +52,7 @@ class PersonalModel(BaseEstimator):
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         name = type(self).__name__
-        if not hasattr(self, "epsilon"):
+        if not hasattr(self, "epsilon") and self._personal is None:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         return ledger.reserve(self._budget(), name)
 
@@ -73,8 +73,8 @@ class PersonalModel(BaseEstimator):
         """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
         if self._personal is None:
             return check_budget(self.epsilon, self.delta, users.n_users), users
-        budget = self._personal.largest
-        return check_budget(budget.epsilon, budget.delta, users.n_users), users.weighted(self._personal.weights)
+        largest = self._personal.largest
+        return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(self._personal.weights)
 
     def spent(self, user_id: Any) -> float:
         """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""

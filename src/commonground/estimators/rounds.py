@@ -20,7 +20,7 @@ from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard import Statement
 from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
 from commonground.contributions.gradients import WINDOW
-from commonground.gate import Randomness, Release, Selection, release, select
+from commonground.gate import Perturbed, Randomness, Release, Selection, perturb, release, select
 from commonground.ledger import Ledger
 from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.users import Users
@@ -42,6 +42,11 @@ class Door:
         self._events.append(public.event)
         return public
 
+    def perturb(self, bounded_sum: BoundedSum, epsilon: float) -> Perturbed:
+        public = perturb(bounded_sum, epsilon, self.ledger, self.randomness)
+        self._events.append(public.event)
+        return public
+
     def select(self, scores: BoundedScores, epsilon: float) -> Selection:
         choice = select(scores, epsilon, self.ledger, self.randomness)
         self._events.append(choice.event)
@@ -54,6 +59,7 @@ class Door:
         budget: Budget | PureBudget,
         users: Users,
         budgets: PersonalBudgets | None = None,
+        noise: str | None = None,
         **parameters: Any,
     ) -> Statement:
         return Statement(
@@ -64,7 +70,7 @@ class Door:
             n_users=users.n_users,
             n_features=users.n_features,
             simulated=self.randomness.simulated,
-            noise=self.randomness.description,
+            noise=noise or self.randomness.description,
             events=tuple(self._events),
             budgets=None if budgets is None else budgets.distribution(),
             parameters=parameters,

@@ -90,10 +90,14 @@ def medical() -> Data:
 
 
 @cache
-def synthetic(level: float) -> Data:
-    """d = 30, 80 rows to train and 20 to test; among many draws the one whose test labels have this mean square."""
-    draws = (_synthetic_draw(seed) for seed in range(CANDIDATES))
-    return min(draws, key=lambda data: abs(np.log(np.mean(data.y_test**2) / level)))
+def synthetic(level: float, energy: float = 1 / 3) -> Data:
+    """d = 30, 80 rows to train and 20 to test; of many draws the one whose test rows have these mean squares of y and x."""
+
+    def distance(data: Data) -> float:
+        off_level, off_energy = np.log(np.mean(data.y_test**2) / level), np.log(np.mean(data.X_test**2) / energy)
+        return float(np.hypot(off_level, off_energy))
+
+    return min((_synthetic_draw(seed) for seed in range(CANDIDATES)), key=distance)
 
 
 def _synthetic_draw(seed: int, d: int = 30) -> Data:
@@ -105,17 +109,20 @@ def _synthetic_draw(seed: int, d: int = 30) -> Data:
 
 
 def budgets_like(n: int, setting: Sweep, total: float | None, smallest: float | None) -> np.ndarray:
-    """Budgets drawn by P3's rule; of many draws, the one nearest to the recovered sum and minimum."""
-    draws = (
-        datasets.segmented_budgets(n, setting.fractions, setting.epsilons, seed)
-        for seed in range(1 if total is None and smallest is None else CANDIDATES)
-    )
+    """Budgets drawn by P3's rule, the smallest of them the recovered one; of many draws, the nearest to the recovered sum."""
+    if smallest is not None and not setting.epsilons[0] <= smallest <= setting.epsilons[1]:
+        smallest = None  # no draw has it
 
-    def distance(epsilons: np.ndarray) -> float:
-        off_total = 0.0 if total is None else abs(np.log(epsilons.sum() / total))
-        return float(off_total + (0.0 if smallest is None else 0.3 * abs(np.log(epsilons.min() / smallest))))
+    def draw(seed: int) -> np.ndarray:
+        epsilons = datasets.segmented_budgets(n, setting.fractions, setting.epsilons, seed)
+        if smallest is not None:
+            epsilons = np.maximum(epsilons, smallest)
+            epsilons[np.argmin(epsilons)] = smallest
+        return epsilons
 
-    return min(draws, key=distance)
+    if total is None:
+        return draw(seed=0)
+    return min(map(draw, range(CANDIDATES)), key=lambda epsilons: abs(float(np.log(epsilons.sum() / total))))
 
 
 # ---- the printed numbers --------------------------------------------------------------------------------------------
@@ -131,7 +138,7 @@ def printed() -> dict[tuple[int, float, str, str], tuple[float, str]]:
     }
 
 
-def recovered(sweep: Sweep, value: float, method: str, d: int) -> float | None:
+def recovered(sweep: Sweep, value: float, method: str, data: Data) -> float | None:
     """Σε of PDP-OP, or n·min ε of the baseline, from the two printed losses of a cell."""
     table = {13: 11, 14: 12}.get(sweep.table, sweep.table)  # standard deviations of the same runs
     if method == "non_personalized" and table in (11, 12):
@@ -140,19 +147,36 @@ def recovered(sweep: Sweep, value: float, method: str, d: int) -> float | None:
     if any(cell is None or cell[1] for cell in cells):
         return None
     alpha = sweep.at(value).alpha
-    squared_noise = (cells[1][0] - cells[0][0]) / alpha  # type: ignore[index]
-    if squared_noise < 0.1:  # not the noise, but the coefficients themselves
+    n, d = data.X.shape
+    ridge = np.linalg.solve(data.X.T @ data.X / n + alpha * np.eye(d), data.X.T @ data.y / n)
+    squared_noise = (cells[1][0] - cells[0][0]) / alpha - ridge @ ridge  # type: ignore[index]
+    if squared_noise < ridge @ ridge:  # the coefficients themselves are too large a part
         return None
     rate = np.sqrt(d * (d + 1) / squared_noise)
     return float(rate * ridge_sensitivity(d, alpha, 1.0, coefficient_radius(alpha, d)))
 
 
-def _recovered_level(sweep: Sweep, value: float, d: int) -> float:
-    """PDP-OP's printed loss less the noise's part of it: E‖z‖²/d · mean ‖x‖², which is d/3 for x uniform on [0, 1]^d."""
-    plain, penalised = (
-        printed()[sweep.table, value, metric, "pdp_op"][0] for metric in ("unregularized", "regularized")
-    )
-    return max(plain - (penalised - plain) / sweep.at(value).alpha / 3, 1e-3)
+def recovered_data(sweep: Sweep, value: float | None = None) -> Data:
+    """The synthetic draw that the printed losses imply, at one value or (None) for the whole sweep.
+
+    Where the noise is overwhelming (the baseline at the smallest budget) the loss is E‖z‖²/d times mean ‖x‖²; PDP-OP's loss
+    less that part is what is left without noise, the mean square of the labels.
+    """
+    if "non_personalized" not in sweep.methods:
+        return synthetic(sweep.level or 0.0024)
+
+    def losses(at: float, method: str) -> tuple[float, float]:
+        plain, penalised = (
+            printed()[sweep.table, at, metric, method][0] for metric in ("unregularized", "regularized")
+        )
+        return plain, (penalised - plain) / sweep.at(at).alpha
+
+    drowned = [plain / squared for plain, squared in (losses(at, "non_personalized") for at in sweep.values)]
+    energy = min(drowned)  # the least that the labels have added
+    if value is None:
+        return synthetic(sweep.level or 0.0024, energy)
+    plain, squared = losses(value, "pdp_op")
+    return synthetic(max(plain - squared * energy, 1e-3), energy)
 
 
 # ---- the methods ----------------------------------------------------------------------------------------------------
@@ -225,11 +249,11 @@ def run_sweep(sweep: Sweep, fast: bool, show_progress: bool) -> Outcome:
 
 def _points(sweep: Sweep, runs: int) -> Iterator[tuple[float, Data, np.ndarray, np.ndarray]]:
     """What each value of the sweep is computed from; where only λ varies, one draw of budgets serves all."""
-    whole = medical() if sweep.data == "medical" else synthetic(sweep.level or 0.0024)
+    whole = medical() if sweep.data == "medical" else recovered_data(sweep)
     d = whole.X.shape[1]
     noise = noise_of_rate_one(runs, d, seed=0)
     found = {
-        method: [recovered(sweep, value, method, d) for value in sweep.values]
+        method: [recovered(sweep, value, method, whole) for value in sweep.values]
         for method in ("pdp_op", "non_personalized")
     }
     if sweep.varied == "lambda":
@@ -242,7 +266,7 @@ def _points(sweep: Sweep, runs: int) -> Iterator[tuple[float, Data, np.ndarray, 
         if epsilons is None or sweep.varied != "lambda":
             epsilons = budgets_like(n, setting, total, None if at_minimum is None else at_minimum / n)
         if sweep.level is None and total is not None:
-            whole = synthetic(_recovered_level(sweep, value, d))
+            whole = recovered_data(sweep, value)
         yield value, Data(whole.X[:n], whole.y[:n], whole.X_test, whole.y_test), epsilons, noise
 
 
