@@ -24,10 +24,11 @@ def users_of(module: str) -> set[str]:
     }
 
 
-def test_noise_has_one_caller_for_sums_and_one_for_choices() -> None:
-    assert users_of("commonground.gate.noise") == {"gate/release.py", "gate/select.py"}
+def test_every_kind_of_noise_has_one_caller() -> None:
+    assert users_of("commonground.gate.noise") == {"gate/release.py", "gate/perturb.py", "gate/select.py"}
     assert users_of("commonground.gate.noise.add_gaussian_noise") == {"gate/release.py"}
     assert users_of("commonground.gate.noise.choose_smallest") == {"gate/select.py"}
+    assert users_of("commonground.gate.noise.add_l2_laplace_noise") == {"gate/perturb.py"}
 
 
 def test_only_the_gate_draws() -> None:

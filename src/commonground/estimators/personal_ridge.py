@@ -65,8 +65,8 @@ class PersonalBudgetRidge(PersonalModel):
     Examples
     --------
     >>> import commonground as cg
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.random((2000, 3)); y = X @ [0.5, 0.2, 0.0] + 0.1
+    >>> X = np.outer(np.arange(2000), [0.37, 0.61, 0.83]) % 1
+    >>> y = X @ [0.5, 0.2, 0.0] + 0.1
     >>> wishes = cg.datasets.segmented_budgets(2000)
     >>> model = PersonalBudgetRidge("statistics", feature_bounds=(0, 1), label_bounds=(0, 1), budgets=wishes)
     >>> model = model.set_params(simulation_seed=1).fit(X, y)
