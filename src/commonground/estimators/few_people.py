@@ -92,6 +92,7 @@ def rounds_for_few(
         share = max(0.0, 1.0 - remembered / ratio)
         U = np.ascontiguousarray(np.linalg.qr(U + share * k / worth * across)[0])
         middle += float(np.log2(max(1.0 - share, 0.25)))  # two bins an octave, and the squared error falls by 1 − share
+        middle = float(np.clip(middle, 1, N_BINS - 2))
         advance()
     return U
 
@@ -110,9 +111,11 @@ def fit_sizes(
     """
     places = expected + np.linspace(-3 * doubt, 3 * doubt, 121)
     bells = np.exp(-((first + np.arange(len(counts)) - places[:, None]) ** 2) / (2 * SPREAD**2)) / (SPREAD * 2.5066)
-    log_likelihood = people * (bells @ counts) / noise_std**2 - people**2 * (bells**2).sum(axis=1) / (2 * noise_std**2)
+    precision = 1.0 / max(noise_std, 1e-9) ** 2
+    log_likelihood = precision * (people * (bells @ counts) - people**2 * (bells**2).sum(axis=1) / 2)
     at = int(np.argmax(log_likelihood - (places - expected) ** 2 / (2 * doubt**2)))
-    return float(places[at]), float(bells[at] @ counts / (bells[at] ** 2).sum() / people)
+    place = float(np.clip(places[at], first, first + len(counts) - 1))
+    return place, float(bells[at] @ counts / max((bells[at] ** 2).sum(), 1e-9) / people)
 
 
 def _sums(users: Users, U: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
