@@ -31,6 +31,7 @@ from commonground.users import Users
 FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
 N_ROUNDS = 96
 SIZES_EVERY = 16
+MEMORY = 1200.0  # rounds over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
 FIRST_DOUBT, DOUBT = 2.0, 0.7  # bins: how sure the middle is after locating it, and after following it for a while
@@ -68,7 +69,7 @@ def rounds_for_few(
     numbers = (d - k) * k
     middle = float(locate_sizes(partial(_sums, users, U, local_intercept), door, mu["locate"], "embedding"))
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
-    memory = float(np.clip(1200 / information(people, d, k, mu["rounds"]), 20, 100))
+    memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 20, 100))
     remembered = 0.4 * memory
     ratio = remembered * (1 + information(people, d, k, mu_sum))
     present: list[float] = []  # the share of people who have something to send, histogram by histogram
