@@ -48,6 +48,35 @@ def make_shared_subspace(
     return Users.from_arrays(X, y, person), Truth(embedding, heads, noise)
 
 
+def make_margin_classes(
+    n_users: int = 2_000,
+    rows_per_user: int = 10,
+    n_features: int = 50,
+    rank: int = 1,
+    margin: float = 0.5,
+    seed: int = 0,
+) -> Users:
+    """People whose classes ±1 are separated by a margin in a shared subspace: ‖x‖ = 1 and y <x, U v_j> ≥ margin, ‖v_j‖ = 1.
+
+    Rows are drawn uniformly from the unit sphere's part that keeps the margin: <x, U v_j> = ±margin to ±1, the rest in a
+    direction of no meaning, however many features there are.
+    """
+    if not 1 <= rank < n_features or not 0 < margin < 1:
+        raise InputError(f"rank must be below n_features and margin between 0 and 1, got {rank!r} and {margin!r}.")
+    rng = np.random.default_rng([seed, 0x3A261])
+    embedding = np.linalg.qr(rng.standard_normal((n_features, rank)))[0]
+    heads = rng.standard_normal((n_users, rank))
+    heads /= np.linalg.norm(heads, axis=1, keepdims=True)
+    person = np.repeat(np.arange(n_users), rows_per_user)
+    along = rng.uniform(margin, 1.0, len(person)) * rng.choice([-1.0, 1.0], len(person))
+    own = (heads @ embedding.T).astype(np.float32)[person]  # (rows, d) each row's own direction
+    X = rng.standard_normal((len(person), n_features), dtype=np.float32)
+    X -= (X * own).sum(axis=1, keepdims=True) * own
+    X *= (np.sqrt(1 - along**2) / np.linalg.norm(X, axis=1)).astype(np.float32)[:, None]
+    X += along.astype(np.float32)[:, None] * own
+    return Users.from_arrays(X, np.sign(along), person)
+
+
 def segmented_budgets(
     n_users: int,
     fractions: tuple[float, float, float] = (0.34, 0.43, 0.23),
