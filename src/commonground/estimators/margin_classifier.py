@@ -36,8 +36,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
     margin : ρ. A row counts as wrong unless y <x, U v> > ρ.
     feature_bound : r, a *public* bound on ‖x‖. Longer rows are shortened to it while the embedding is chosen.
     head_bound : Γ, the largest norm of a head.
-    projected_dim : k'; "theorem" for r² Γ² log(n m / 0.05) / ρ² (at most d), which asks for more candidates than anybody
-        can score unless the margin is large.
+    projected_dim : k'; nothing is projected where there are no more features than that. "theorem" takes
+        r² Γ² log(n m / 0.05) / ρ², which asks for more candidates than anybody can score unless the margin is large.
     rows_per_person : m in that formula; public, as people's numbers of rows are not.
     n_candidates, n_stages, keep_heads, candidate_seed, simulation_seed, verbose : as in ``ExponentialSubspace``.
 
@@ -116,7 +116,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         check_rank(k, projected + 1, type(self).__name__)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         rng = public_generator(self.candidate_seed, "margin classifier")
-        M = sign_projection(projected, users.n_features, rng)  # Alg. 3, line 1
+        d = users.n_features
+        M = sign_projection(projected, d, rng) if projected < d else np.eye(d)  # Alg. 3, line 1
         scale = math.sqrt(2.0)
         scores = partial(
             margin_scores, projection=M, half=paper, margin=float(self.margin), length=float(self.head_bound),
@@ -181,7 +182,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """The class of each row by its person's own head; the first class where there is no head to ask."""
-        return self.classes_[(self.decision_function(X, users, strict=strict) > 0).astype(int)]
+        positive = self.decision_function(X, users, strict=strict) > 0
+        return self.classes_[positive.astype(int)]
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
         """The share of rows that are classified correctly."""
