@@ -214,6 +214,13 @@ def test_labels_of_either_kind(recipe: str, low: int) -> None:
     np.testing.assert_allclose(twin.decision_function(block.X, users=ids), decision)
 
 
+def test_the_embedding_lies_on_the_sphere_of_candidates() -> None:
+    """Where nothing is projected, U is √2 times a candidate with orthonormal columns: no other number is in it."""
+    users = cg.datasets.make_margin_classes(n_users=40, n_features=6, rank=2, seed=1)
+    U = cg.PrivateMarginClassifier(2, projected_dim=6, n_candidates=30, n_stages=2).fit(users).billboard_.embedding
+    np.testing.assert_allclose(U.T @ U, 2 * np.eye(2), atol=1e-12)
+
+
 def test_other_labels_are_refused() -> None:
     X, ids = np.ones((6, 3)), [0, 0, 1, 1, 2, 2]
     for y in ([0, 1, 2, 0, 1, 2], [-1, 0, 1, 1, 1, 1], [0.5, 1, 0, 1, 0, 1]):
