@@ -54,27 +54,32 @@ def make_margin_classes(
     n_features: int = 50,
     rank: int = 1,
     margin: float = 0.5,
+    n_nuisance: int = 4,
     seed: int = 0,
 ) -> Users:
     """People whose classes ±1 are separated by a margin in a shared subspace: ‖x‖ = 1 and y <x, U v_j> ≥ margin, ‖v_j‖ = 1.
 
-    Rows are drawn uniformly from the unit sphere's part that keeps the margin: <x, U v_j> = ±margin to ±1, the rest in a
-    direction of no meaning, however many features there are.
+    <x, U v_j> is uniform from ±margin to ±1; the rest of a row lies in ``n_nuisance`` further directions, the same for
+    everybody, which say nothing about the class. They mislead who has few rows and only her own.
+
+    >>> X, y = make_margin_classes(n_users=5, n_features=20).rows_of(3)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((10, 20), [-1.0, 1.0])
     """
-    if not 1 <= rank < n_features or not 0 < margin < 1:
-        raise InputError(f"rank must be below n_features and margin between 0 and 1, got {rank!r} and {margin!r}.")
+    if not (rank >= 1 and n_nuisance >= 1 and rank + n_nuisance <= n_features and 0 < margin < 1):
+        raise InputError(
+            f"rank + n_nuisance must be at most n_features = {n_features} and margin between 0 and 1, got rank {rank!r}, "
+            f"n_nuisance {n_nuisance!r}, margin {margin!r}."
+        )
     rng = np.random.default_rng([seed, 0x3A261])
-    embedding = np.linalg.qr(rng.standard_normal((n_features, rank)))[0]
-    heads = rng.standard_normal((n_users, rank))
+    basis = np.linalg.qr(rng.standard_normal((n_features, rank + n_nuisance)))[0]
+    heads, person = rng.standard_normal((n_users, rank)), np.repeat(np.arange(n_users), rows_per_user)
     heads /= np.linalg.norm(heads, axis=1, keepdims=True)
-    person = np.repeat(np.arange(n_users), rows_per_user)
     along = rng.uniform(margin, 1.0, len(person)) * rng.choice([-1.0, 1.0], len(person))
-    own = (heads @ embedding.T).astype(np.float32)[person]  # (rows, d) each row's own direction
-    X = rng.standard_normal((len(person), n_features), dtype=np.float32)
-    X -= (X * own).sum(axis=1, keepdims=True) * own
-    X *= (np.sqrt(1 - along**2) / np.linalg.norm(X, axis=1)).astype(np.float32)[:, None]
-    X += along.astype(np.float32)[:, None] * own
-    return Users.from_arrays(X, np.sign(along), person)
+    rest = rng.standard_normal((len(person), n_nuisance))
+    rest *= (np.sqrt(1 - along**2) / np.linalg.norm(rest, axis=1))[:, None]
+    X = np.hstack([along[:, None] * heads[person], rest]) @ basis.T
+    return Users.from_arrays(X.astype(np.float32), np.sign(along), person)
 
 
 def segmented_budgets(

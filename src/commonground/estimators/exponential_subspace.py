@@ -46,18 +46,19 @@ def zoom(
     n_candidates: int | None = None,
     *,
     reach: float | None = None,
+    finest: float = _FINEST,
     verbose: bool,
 ) -> tuple[np.ndarray, int]:
     """Choose one of ``candidates``, then one of those around it, and so on; the last choice, and the number of stages.
 
     Only the first candidates are given; all others are made from earlier choices, so the budget is all that it costs.
-    ``n_stages=None`` takes as many as it needs to come down to _FINEST.
+    ``n_stages=None`` takes as many as it needs to come down to ``finest``.
     """
     _, d, k = candidates.shape
     n = len(candidates) if n_candidates is None else n_candidates
     shrink = max(_FASTEST, _SLOWER * n ** (-1 / max(k * (d - k), 1)))
     if n_stages is None:
-        needed = 1 + math.ceil(math.log(_FINEST) / math.log(shrink)) if shrink < 1 else _MOST_STAGES
+        needed = 1 + math.ceil(math.log(finest) / math.log(shrink)) if shrink < 1 else _MOST_STAGES
         n_stages = min(needed, _MOST_STAGES) if d > k else 1
     reach = shrink if reach is None else reach
     shares, chosen = budget.split({str(stage): 1 / n_stages for stage in range(n_stages)}), candidates[0]

@@ -20,6 +20,8 @@ from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.users import Block, Users
 
+_FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
+
 
 class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
     """Two classes, one linear classifier for each person on a shared embedding, ε-private with δ = 0.
@@ -126,7 +128,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         chosen, stages = zoom(
             lambda candidates: sum_over_people(users, partial(scores, candidates=scale * candidates)),
             random_subspaces(self.n_candidates, projected, k, rng),
-            budget, door, rng, 1 if paper else self.n_stages, verbose=self.verbose,
+            budget, door, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
         )  # fmt: skip
         return Billboard(
             embedding=np.ascontiguousarray(M.T @ (scale * chosen)),  # Alg. 3, line 5
