@@ -150,12 +150,18 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
             "Ridge with personal budgets": "ridge",
             "Single private model": "single-model",
             "Own data only": "own-data",
+            "Private margin classifier": "margin",
+            "Exponential subspace": "exponential-paper" if statement.recipe == "paper" else "exponential",
         }
         if statement.algorithm not in known:
             raise InputError(
                 f"{billboard} was made by {statement.algorithm!r}; recipes known here: {', '.join(RECIPES)}."
             )
         name = known[statement.algorithm]
+        if name == "ridge" and statement.recipe != "statistics":
+            raise InputError(
+                f"{billboard} was made by ridge with method {statement.recipe!r}; only 'statistics' can be audited by replay."
+            )
     rounds = [int(found[1]) for found in (re.match(r"(?:round|stage) (\d+)", event) for event in names) if found]
     claim = replace(
         claim, epsilon=statement.epsilon, delta=statement.delta or claim.delta, n_rounds=max(rounds, default=None)
