@@ -10,7 +10,7 @@ from commonground.accounting.budgets import PureBudget
 from commonground.billboard import Billboard
 from commonground.clipping import ScoreSums
 from commonground.contributions.paper_fedrep import second_half_heads
-from commonground.contributions.subspace_scores import subspace_scores
+from commonground.contributions.subspace_scores import SMALLEST_SHARE, subspace_scores
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
@@ -47,12 +47,15 @@ def zoom(
     *,
     reach: float | None = None,
     finest: float = _FINEST,
+    people: int | None = None,
     verbose: bool,
 ) -> tuple[np.ndarray, int]:
     """Choose one of ``candidates``, then one of those around it, and so on; the last choice, and the number of stages.
 
     Only the first candidates are given; all others are made from earlier choices, so the budget is all that it costs.
-    ``n_stages=None`` takes as many as it needs to come down to ``finest``.
+    ``n_stages=None`` takes as many as it needs to come down to ``finest``. Given the number of ``people`` who score by
+    logarithms, it takes no more than can be told apart: a stage that comes nearer by ``shrink`` lowers everybody's score by
+    2 log(shrink) / log(SMALLEST_SHARE), and all of them together must outweigh the noise of the choice, 2 log(n)/ε_stage.
     """
     _, d, k = candidates.shape
     n = len(candidates) if n_candidates is None else n_candidates
@@ -60,6 +63,9 @@ def zoom(
     if n_stages is None:
         needed = 1 + math.ceil(math.log(finest) / math.log(shrink)) if shrink < 1 else _MOST_STAGES
         n_stages = min(needed, _MOST_STAGES) if d > k else 1
+        if people is not None and shrink < 1:
+            signal = people * 2 * math.log(shrink) / math.log(SMALLEST_SHARE)
+            n_stages = max(1, min(n_stages, int(signal * budget.epsilon / (2 * math.log(n)))))
     reach = shrink if reach is None else reach
     shares, chosen = budget.split({str(stage): 1 / n_stages for stage in range(n_stages)}), candidates[0]
     with progress_bar("choosing", n_stages, verbose) as advance:
@@ -87,7 +93,7 @@ class ExponentialSubspace(PersonalModel):
     candidates : "random" subspaces; "net" for P1's net of width ``net_width``, where it is small enough; or the ``Billboard``
         of an earlier release, around whose embedding candidates are drawn. That billboard **is paid for separately**.
     n_candidates : subspaces to choose from in each stage. More cost time, and no budget.
-    n_stages : stages of the zoom; None derives it from d, k and n_candidates. Each gets an equal part of ε.
+    n_stages : stages of the zoom; None derives it from n, d, k, n_candidates and ε. Each gets an equal part of ε.
     net_width : φ, the Frobenius distance within which the net has a candidate for every subspace.
     loss_bound : B, a *public* bound on a person's mean squared error, for ``recipe="paper"``; larger errors count as B.
     fit_intercept : give each person an intercept of her own (local, free; not with ``recipe="paper"``).
@@ -175,7 +181,7 @@ class ExponentialSubspace(PersonalModel):
             self._first_candidates(d, k, rng, door.randomness.simulated), budget, door, rng,
             1 if paper else self.n_stages, self.n_candidates,
             reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
-            verbose=self.verbose,
+            people=users.n_users, verbose=self.verbose,
         )  # fmt: skip
         name, given = "Exponential subspace", self.candidates
         if isinstance(given, Billboard):
