@@ -39,8 +39,11 @@ def test_only_the_gate_draws() -> None:
         for name, text in FILES.items()
         if re.search(r"np\.random|default_rng|standard_normal|random\.", text) and not name.startswith("reproduce/")
     }
+    # public_draws.py: candidates and projections, made without data; they protect nobody and must not seem to
     # audit/one_run.py: which canary is which is the auditor's secret, not protection; it must not share the noise's stream
-    assert drawing == {"gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "audit/one_run.py"}
+    assert drawing == {
+        "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "audit/one_run.py", "public_draws.py"
+    }  # fmt: skip
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())
 
 

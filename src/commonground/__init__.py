@@ -2,8 +2,10 @@
 
 from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
+from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
+from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
@@ -12,11 +14,13 @@ from commonground.users import Users
 
 __all__ = [
     "Billboard",
+    "ExponentialSubspace",
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
     "PersonalBudgetRidge",
     "PrivateFedRep",
+    "PrivateMarginClassifier",
     "SingleModel",
     "Statement",
     "Users",

@@ -81,6 +81,16 @@ def rounding_margin(n_users: int) -> float:
 SCORE_UNIT = 2**30  # what a score of one is counted as
 
 
+@njit(inline="always")
+def score_units(score, weight):  # type: ignore[no-untyped-def]
+    """A score between 0 and 1 of a person who counts ``weight``, as a whole number.
+
+    Larger scores and what is not a number count 1, negative ones 0; then the weight, rounded down.
+    """
+    units = SCORE_UNIT if not score < 1.0 else round(score * SCORE_UNIT) if score > 0.0 else 0  # NaN is not below 1
+    return math.floor(units * weight)
+
+
 @dataclass(frozen=True, repr=False)
 class BoundedScores:
     """For each of some candidates the sum of people's losses, in whole units; the smallest is the best. Private.
@@ -111,12 +121,6 @@ class ScoreSums:
 
     def __add__(self, other: "ScoreSums") -> "ScoreSums":
         return ScoreSums(self.value + other.value)
-
-    @classmethod
-    def of(cls, scores: np.ndarray) -> "ScoreSums":
-        """Clip (people, candidates) scores to [0, 1] and add them up; one that is not a number counts 1, the worst."""
-        inside = np.where(np.isnan(scores), 1.0, np.clip(scores, 0.0, 1.0))
-        return cls(np.rint(inside * SCORE_UNIT).astype(np.int64).sum(axis=0))
 
     def bounded(self, name: str) -> BoundedScores:
         """A person adds 0 to 1 to each candidate, so her replacement moves each by at most 1."""

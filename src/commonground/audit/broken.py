@@ -15,8 +15,8 @@ import numpy as np
 
 from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
-from commonground.clipping import BoundedSum, ClippedSums, DirectionSums
-from commonground.estimators import fedrep, fedrep_paper, rounds
+from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums
+from commonground.estimators import exponential_subspace, fedrep, fedrep_paper, margin_classifier, rounds
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Release
 from commonground.users import Block
@@ -94,6 +94,20 @@ def leaked_head() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def unbounded_scores() -> Iterator[None]:
+    """A person counts three times as much in the scores of candidates as the gate is told."""
+
+    def triple(scores: Callable[..., ScoreSums]) -> Callable[..., ScoreSums]:
+        return lambda *args, **kwargs: ScoreSums(3 * scores(*args, **kwargs).value)
+
+    with (
+        patch.object(exponential_subspace, "subspace_scores", triple(exponential_subspace.subspace_scores)),
+        patch.object(margin_classifier, "margin_scores", triple(margin_classifier.margin_scores)),
+    ):
+        yield
+
+
 _FEDREP = ("fedrep", "fedrep-no-mean", "fedrep-few", "fedrep-paper")
 BROKEN = {
     broken.name: broken
@@ -103,6 +117,10 @@ BROKEN = {
         Broken(
             "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "fedrep-few", "single-model", "own-data"),
             "huge", free_thresholds,
+        ),
+        Broken(
+            "unbounded-scores", "scores larger than stated", ("exponential", "exponential-paper", "margin"), None,
+            unbounded_scores,
         ),
         Broken("leaked-head", "target's head in the billboard", (*_FEDREP, "own-data"), None, leaked_head),
     )

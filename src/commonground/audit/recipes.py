@@ -6,11 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
 from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.base import PersonalModel
+from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
+from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
@@ -83,6 +87,34 @@ def _personal_ridge(claim: Claim, users: Users, seed: int | None) -> PersonalMod
     ).fit(users)  # fmt: skip
 
 
+_HUGE_LOSS = (
+    1e17  # the squared error of a huge person of `neighbours`: a smaller bound would cut off every candidate alike
+)
+
+
+def _exponential(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return ExponentialSubspace(
+        claim.rank, claim.epsilon, n_candidates=16, n_stages=claim.n_rounds, simulation_seed=seed
+    ).fit(users)  # fmt: skip
+
+
+def _exponential_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return ExponentialSubspace(
+        claim.rank, claim.epsilon, recipe="paper", n_candidates=16, loss_bound=_HUGE_LOSS, simulation_seed=seed
+    ).fit(users)  # fmt: skip
+
+
+def _margin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """Its labels are the signs of the regression labels that audits are made with."""
+    block = next(users.blocks(max_bytes=2**30))
+    signs = np.where(block.y > 0, 1.0, -1.0)
+    people = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    return PrivateMarginClassifier(
+        claim.rank, claim.epsilon, projected_dim=2, n_candidates=16, n_stages=claim.n_rounds,
+        margin=0.5, simulation_seed=seed,
+    ).fit(block.X, signs, users=people)  # fmt: skip
+
+
 def _own_data(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     return OwnDataOnly(towards=_single_model(claim, users, seed).billboard_).fit(users)
 
@@ -96,6 +128,9 @@ RECIPES = {
         Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
         Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
+        Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
+        Recipe("exponential-paper", "ExponentialSubspace, recipe='paper'", "aligned", _exponential_paper),
+        Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
         Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
     )
 }
@@ -123,6 +158,8 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
             "Ridge with personal budgets": "ridge",
             "Single private model": "single-model",
             "Own data only": "own-data",
+            "Private margin classifier": "margin",
+            "Exponential subspace": "exponential-paper" if statement.recipe == "paper" else "exponential",
         }
         if statement.algorithm not in known:
             raise InputError(
@@ -137,6 +174,8 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
         ": clipped" in event for event in names
     ):
         name = "fedrep-few"
-    rounds = [int(found[1]) for found in (re.match(r"round (\d+)", event) for event in names) if found]
-    claim = replace(claim, epsilon=statement.epsilon, delta=statement.delta, n_rounds=max(rounds, default=None))
+    rounds = [int(found[1]) for found in (re.match(r"(?:round|stage) (\d+)", event) for event in names) if found]
+    claim = replace(
+        claim, epsilon=statement.epsilon, delta=statement.delta or claim.delta, n_rounds=max(rounds, default=None)
+    )
     return RECIPES[name], claim
