@@ -2,6 +2,8 @@
 
 from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
+from commonground.estimators.altmin import PrivateAltMin
+from commonground.estimators.altmin_paper import AltMinSettings
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
@@ -10,10 +12,12 @@ from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
 
 __all__ = [
+    "AltMinSettings",
     "Billboard",
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
+    "PrivateAltMin",
     "PrivateFedRep",
     "SingleModel",
     "Statement",

@@ -18,7 +18,7 @@ from commonground.users import Block
 
 
 @njit(parallel=True, cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _system(X, y, offsets, U, member, m_public, parts, split, eta, zeta):  # type: ignore[no-untyped-def]
+def _system(X, y, offsets, weights, U, m_public, parts, split, eta, zeta):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     width, most = (d + LANES - 1) // LANES * LANES, m_public // parts
@@ -29,7 +29,7 @@ def _system(X, y, offsets, U, member, m_public, parts, split, eta, zeta):  # typ
         gram, v, G, g = np.empty((k, k)), np.empty(k), np.empty((d, width)), np.empty(d)
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             q = min(offsets[j + 1] - offsets[j], m_public) // parts
-            if not member[j] or q < 1:
+            if not weights[j] > 0.0 or q < 1:
                 continue
             lo = offsets[j]
             for i in range(q):
@@ -63,15 +63,15 @@ def _system(X, y, offsets, U, member, m_public, parts, split, eta, zeta):  # typ
                     g[c] += label * value
                 used += 1
             upper_moment(R, used, G)
-            add_to_blocks(matrices[chunk], v, G, 1.0)  # Alg. 2, line 2
+            add_to_blocks(matrices[chunk], v, G, weights[j])  # Alg. 2, line 2
             for a in range(k):
                 for c in range(d):
-                    vectors[chunk, a, c] += v[a] * g[c]
+                    vectors[chunk, a, c] += weights[j] * v[a] * g[c]
     return matrices, vectors
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def _pairs(X, y, offsets, m_public, zeta):  # type: ignore[no-untyped-def]
+def _pairs(X, y, offsets, weights, m_public, zeta):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     sums = np.zeros((n_chunks, d, d))
@@ -96,22 +96,23 @@ def _pairs(X, y, offsets, m_public, zeta):  # type: ignore[no-untyped-def]
                     s1, s2 = 0.5 * s * x1[c], 0.5 * s * x2[c]
                     for e in range(c, d):
                         Z[c, e] += s1 * x2[e] + s2 * x1[e]
-            sums[chunk] += Z
+            sums[chunk] += weights[j] * Z
     return sums
 
 
 def system_sums(
-    block: Block, embedding: np.ndarray, member: np.ndarray, rows_per_user: int, split: bool, eta: float, zeta: float
+    block: Block, embedding: np.ndarray, rows_per_user: int, split: bool, eta: float, zeta: float
 ) -> tuple[PositiveSums, ClippedSums]:
-    """Σ W Wᵀ and Σ ỹ W over the members of a block (Alg. 2, lines 1 and 2).
+    """Σ W Wᵀ and Σ ỹ W over a block (Alg. 2, lines 1 and 2).
 
     ``split``: the head from the first quarter of her rows and W from the second, as printed. Otherwise both from her first
     half: with the 10 rows of the experiments a quarter is two rows, too few for a head of two coordinates.
     """
     parts = 4 if split else 2
     matrices, vectors = _system(
-        block.X, block.y, block.offsets, np.ascontiguousarray(embedding), member, rows_per_user, parts, split, eta, zeta
-    )
+        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(embedding), rows_per_user, parts, split,
+        eta, zeta,
+    )  # fmt: skip
     rows = rows_per_user // parts
     return (
         PositiveSums(whole_matrix(matrices.sum(axis=0), embedding.shape[1]), rows * eta**2, block.n_users),
@@ -125,5 +126,5 @@ def normalised_pair_sums(block: Block, rows_per_user: int, zeta: float) -> Symme
     The paper's sym repeats the upper triangle; ours is the mean of a matrix and its transpose, which never is longer than
     the matrix.
     """
-    upper = _pairs(block.X, block.y, block.offsets, rows_per_user, zeta).sum(axis=0)
+    upper = _pairs(block.X, block.y, block.offsets, block.person_weights, rows_per_user, zeta).sum(axis=0)
     return SymmetricSums(upper + np.triu(upper, 1).T, rows_per_user // 2 * zeta**2, block.n_users)

@@ -106,11 +106,11 @@ def whole_matrix(blocks: np.ndarray, k: int) -> np.ndarray:
 
 
 @njit(parallel=True, cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _moments(X, y, offsets, U, w, shared_intercept, local_intercept, clip_norm, max_rows):  # type: ignore[no-untyped-def]
+def _moments(X, y, offsets, weights, U, w, shared_intercept, local_intercept, clip_norm, max_rows):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     width = (d + LANES - 1) // LANES * LANES
-    counts = np.zeros((n_chunks, N_BINS), np.int64)
+    counts = np.zeros((n_chunks, N_BINS))
     sums = np.zeros((n_chunks if clip_norm > 0.0 else 0, k * (k + 1) // 2, d, width))
     for chunk in prange(n_chunks):
         R, r, A = np.zeros((max_rows + 4, width)), np.empty(max_rows), np.empty((max_rows, k))
@@ -118,7 +118,7 @@ def _moments(X, y, offsets, U, w, shared_intercept, local_intercept, clip_norm, 
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             lo, m = offsets[j], offsets[j + 1] - offsets[j]
             if m - k - local_intercept <= 0:  # her head fits any embedding: she says nothing about it
-                counts[chunk, 0] += 1
+                counts[chunk, 0] += weights[j]
                 continue
             for i in range(m):
                 row, shared = R[i], shared_intercept
@@ -140,11 +140,12 @@ def _moments(X, y, offsets, U, w, shared_intercept, local_intercept, clip_norm, 
             scale = 1.0 / (m - local_intercept)
             squared = upper_norm_squared(G) * scale * scale  # v vᵀ/‖v‖² has norm one
             if not (solved and SMALLEST < vv < LARGEST and SMALLEST < squared < LARGEST):
-                counts[chunk, 0] += 1
+                counts[chunk, 0] += weights[j]
                 continue
-            counts[chunk, bin_of(squared)] += 1
+            counts[chunk, bin_of(squared)] += weights[j]
             if clip_norm > 0.0:
-                add_to_blocks(sums[chunk], v, G, scale / vv * min(1.0, clip_norm / math.sqrt(squared)))
+                clip = min(1.0, clip_norm / math.sqrt(squared))
+                add_to_blocks(sums[chunk], v, G, weights[j] * clip * scale / vv)
     return counts, sums
 
 
@@ -152,8 +153,9 @@ def _run(
     block: Block, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool, clip_norm: float
 ) -> tuple[np.ndarray, np.ndarray]:
     return _moments(  # type: ignore[no-any-return]
-        block.X, block.y, block.offsets, np.ascontiguousarray(U), np.zeros(len(U)) if mean is None else mean, intercept,
-        local_intercept, clip_norm, int(np.diff(block.offsets).max()),
+        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(U),
+        np.zeros(len(U)) if mean is None else mean, intercept, local_intercept, clip_norm,
+        int(np.diff(block.offsets).max()),
     )  # fmt: skip
 
 
