@@ -129,4 +129,4 @@ def _solve(matrix: Release, vector: Release) -> np.ndarray:
     size = len(vector.value)
     eigenvalues, Q = np.linalg.eigh(from_symmetric_half(matrix.value, size))
     noise = matrix.noise_std * math.sqrt(2 * size)  # the spectral norm of the noise; its off-diagonals are σ/√2
-    return Q @ ((Q.T @ vector.value) / np.maximum(eigenvalues, noise))
+    return Q @ ((Q.T @ vector.value) / np.maximum(eigenvalues, 2 * noise))
