@@ -65,11 +65,15 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "logistic gradients": lambda b: convex_gradient_sums(b, U, W0, 0.1, True, "logistic", False, LOWEST).clipped_at(
         115, "l"
     ),
-    "logistic mean gradients": lambda b: convex_gradient_sums(b, U, W0, 0.1, False, "logistic", True, LOWEST).clipped_at(
-        116, "l"
+    "logistic mean gradients": lambda b: convex_gradient_sums(
+        b, U, W0, 0.1, False, "logistic", True, LOWEST
+    ).clipped_at(116, "l"),
+    "Huber gradient sizes": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "huber", False, LOWEST).histogram(
+        "h"
     ),
-    "Huber gradient sizes": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "huber", False, LOWEST).histogram("h"),
-    "Huber gradients": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST).clipped_at(117, "h"),
+    "Huber gradients": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST).clipped_at(
+        117, "h"
+    ),
     "AltMin as printed: pairs": lambda b: normalised_pair_sums(b, 8, 0.3).bounded("a"),
     "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[0].bounded("a"),
     "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[1].bounded("a"),

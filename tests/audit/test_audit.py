@@ -81,7 +81,7 @@ def test_real_noise_at_one_release() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_no_claim_is_refuted_and_the_audit_comes_close(recipe: str) -> None:
-    report = run_audit(recipe, runs=300 if recipe == "fedrep-paper" else 120)
+    report = run_audit(recipe, runs=300 if recipe.endswith("-paper") else 120)
     assert not report.refuted
     assert report.whole.claimed_epsilon <= CLAIM.epsilon
     assert report.whole.bound.epsilon > 0.3 * report.whole.claimed_epsilon
@@ -90,7 +90,7 @@ def test_no_claim_is_refuted_and_the_audit_comes_close(recipe: str) -> None:
     assert reached > 0.85 * report.whole.claimed_mu
 
 
-@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper", "single-model"])
+@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper", "altmin-paper", "single-model"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_whoever_is_replaced_nothing_is_certain_and_no_sum_moves_too_far(recipe: str, pair: str) -> None:
     report = run_audit(recipe, runs=20, pair=pair)
@@ -108,7 +108,7 @@ assert {recipe for _, recipe in FAULTS} == set(RECIPES)
 def test_every_fault_is_caught(broken: str, recipe: str) -> None:
     if (broken, recipe) == ("half-noise", "own-data"):
         pytest.skip("its releases are those of single-model")
-    runs = {"half-noise": 250 if recipe == "fedrep-paper" else 150, "leaked-head": 60}.get(broken, 30)
+    runs = {"half-noise": 250 if recipe.endswith("-paper") else 150, "leaked-head": 60}.get(broken, 30)
     report = run_audit(recipe, runs, broken, BROKEN[broken].pair)
     assert report.whole.bound.epsilon > report.whole.claimed_epsilon
     assert report.whole.refuted
@@ -116,11 +116,12 @@ def test_every_fault_is_caught(broken: str, recipe: str) -> None:
         assert report.others.bound.epsilon > report.others.claimed_epsilon
 
 
-@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper"])
+@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper", "altmin", "altmin-paper"])
 def test_an_unclipped_initialisation_is_named(recipe: str) -> None:
     report = run_audit(recipe, 20, "unclipped-init")
     named = [line.what for line in report.releases if line.moved_too_far]
-    assert named == ["initialisation (Alg. 2)" if recipe == "fedrep-paper" else "initial embedding"]
+    printed = {"fedrep-paper": "initialisation (Alg. 2)", "altmin-paper": "initialisation (Alg. 3)"}
+    assert named == [printed.get(recipe, "initial embedding")]
 
 
 # ---- record and replay ------------------------------------------------------------------------------------------------

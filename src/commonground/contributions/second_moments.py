@@ -64,7 +64,9 @@ def upper_moment(R, m, G):  # type: ignore[no-untyped-def]
             s0, s1 = splat(item(rows, i + c)), splat(item(rows, i1 + c))
             s2, s3 = splat(item(rows, i2 + c)), splat(item(rows, i3 + c))
             for e in range(c // LANES * LANES, width, LANES):
-                total = multiply_add(s0, load(rows, i + e), multiply_add(s1, load(rows, i1 + e), load(to, c * width + e)))
+                total = multiply_add(
+                    s0, load(rows, i + e), multiply_add(s1, load(rows, i1 + e), load(to, c * width + e))
+                )
                 total = multiply_add(s2, load(rows, i2 + e), multiply_add(s3, load(rows, i3 + e), total))
                 store(to, c * width + e, total)
 
@@ -99,7 +101,7 @@ def whole_matrix(blocks: np.ndarray, k: int) -> np.ndarray:
     """(dk, dk) from the upper triangles of the blocks a ≤ b; index a·d + c is that of vec(U), columns one after another."""
     d = blocks.shape[1]
     matrix = np.zeros((k, d, k, d))
-    for block, (a, b) in zip(blocks, ((a, b) for a in range(k) for b in range(a, k)), strict=True):
+    for block, a, b in zip(blocks, *np.triu_indices(k), strict=True):
         upper = np.triu(block[:, :d])
         matrix[a, :, b, :] = matrix[b, :, a, :] = upper + np.triu(upper, 1).T
     return matrix.reshape(k * d, k * d)
@@ -152,7 +154,7 @@ def _moments(X, y, offsets, weights, U, w, shared_intercept, local_intercept, cl
 def _run(
     block: Block, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool, clip_norm: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    return _moments(  # type: ignore[no-any-return]
+    return _moments(
         block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(U),
         np.zeros(len(U)) if mean is None else mean, intercept, local_intercept, clip_norm,
         int(np.diff(block.offsets).max()),

@@ -78,17 +78,17 @@ class PrivateAltMin(PersonalModel):
     Follows P1 Algorithm 1 with these changes, measured in docs/private_altmin.md. Line 6 is solved for the *change* of U: with
     r the residual of everybody's best head, the best U + D has M vec(D) = b, M = Σ W Wᵀ and b = Σ r W. Then b shrinks with the
     error, its clip is chosen anew each round and its noise vanishes along with it, while M, which only has to point the right
-    way, is released once and repaired by its known noise (``moment_system``). Lines 4 and 5: everybody and all of her rows in every
-    round. Contributions are divided by ‖v_j‖², and a person's is clipped as a whole, not row by row. Algorithm 3 is replaced
-    by the second moment of everybody's own direction, which needs no clip. For other losses b holds their gradients, and M
-    times the loss's largest curvature bounds their second derivative from above.
+    way, is released once and repaired by its known noise (``moment_system``). Lines 4 and 5: everybody, and all of her rows,
+    in every round. Contributions are divided by ‖v_j‖², and a person's is clipped as a whole, not row by row. Algorithm 3 is
+    replaced by the second moment of everybody's own direction, which needs no clip. For other losses b holds their gradients,
+    and M times the loss's largest curvature bounds their second derivative from above.
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
     data and reaches the billboard, each through the gate: the sum of u_j u_jᵀ (√2 in Frobenius norm, through its symmetric
     half); the histogram of sizes of people's moments (√2); the sum of moments clipped to Frobenius norm C (√2 C, as they are
-    positive matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient sizes
-    (√2) and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating histogram,
-    size histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
+    positive matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient
+    sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating
+    histogram, size histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
     (``SHARES``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's are
     μ_i/μ_max of them. Rank, rounds, quantiles and step sizes are constants or functions of releases.
 
@@ -191,7 +191,9 @@ class PrivateAltMin(PersonalModel):
                     centred=self.fit_intercept, with_intercept=self.fit_intercept,
                 ):  # fmt: skip
                     advance()
-                if self.loss == "logistic":  # for labels ±1 the log-odds have twice the slope of the mean label
+                if (
+                    shared is not None and self.loss == "logistic"
+                ):  # for labels ±1 the log-odds have twice the slope of the mean label
                     shared = SharedMean(2 * shared.coef, 2 * shared.intercept, shared.edge)
             U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             system = release_moment_system(

@@ -6,9 +6,9 @@ nor who else is there moves anybody to another group.
 **Why one charge is enough.** Let a person's data be replaced; her id stays, so she stays in her group t. The sums of all other
 groups are what they were, given the same earlier releases, and only the release of group t moves, by at most its sensitivity Δ.
 The T releases together are one Gaussian release of a vector, of which one part moves by at most Δ: they cost μ = Δ/σ once,
-also when each is chosen by looking at the earlier ones. Even if she is replaced by a person of another name, in group s, the sum of t
-loses one contribution of norm at most C and that of s gains one. That costs √2·C/σ, not more than Δ/σ: Δ is 2C for vectors
-and √2·C for positive matrices.
+also when each is chosen by looking at the earlier ones. Even if she is replaced by a person of another name, in group s, the
+sum of t loses one contribution of norm at most C and that of s gains one. That costs √2·C/σ, not more than Δ/σ: Δ is 2C for
+vectors and √2·C for positive matrices.
 """
 
 import zlib

@@ -1,12 +1,14 @@
 """The matrix of the embedding's least-squares problem, released once and made fit to be solved with.
 
-Released is M = Σ_j (v_j v_jᵀ/‖v_j‖²) ⊗ X_jᵀX_j/m_j, dk × dk with noise σ in each number of its symmetric half. Everything after that
+Released is M = Σ_j (v_j v_jᵀ/‖v_j‖²) ⊗ X_jᵀX_j/m_j, dk × dk with noise σ in each number of its symmetric half. What follows
 uses the release alone and is free. The noise has a spectral norm of σ√(2dk), so a plain inverse would amplify it wherever
-features vary little. Three times the known noise tells how much to believe, by Stein's formula:
+features vary little. The known noise tells how much to believe, by Stein's formula, of the difference between
 
-1. the features' own moment B, the sum of M's k diagonal blocks, against B a multiple of the identity;
-2. M against A ⊗ B, which it is when heads do not depend on features (A the k × k moment of the heads' directions);
-3. eigenvalues of B and of M that are small against the noise are raised to half its spectral norm.
+1. the features' own moment B, the sum of M's k diagonal blocks, and a multiple of the identity;
+2. the moment A of the heads' directions, the traces of M's blocks, and a multiple of the identity;
+3. M and A ⊗ B, which it is when heads do not depend on features.
+
+Eigenvalues of each that are small against the noise are raised to half the noise's spectral norm.
 
 Isotropic features so cost nothing (M is taken for a multiple of the identity, as in Private FedRep), while scales and
 correlations that stand out of the noise are used.
@@ -26,8 +28,7 @@ from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_pe
 from commonground.users import Users
 
 CLIP_QUANTILE = 0.5  # moments differ little from person to person: the median loses few and bounds all
-_SMALLEST = 0.01  # of the mean eigenvalue
-_SMALLEST_OF_HEADS = 0.02
+_SMALLEST = 0.01  # eigenvalue, of the mean one
 _OF_NOISE = 0.5  # of the noise's spectral norm, up to which eigenvalues are raised
 
 
@@ -72,27 +73,18 @@ def repaired(M: np.ndarray, noise_std: float, k: int) -> MomentSystem:
     size = len(M)
     d = size // k
     blocks = M.reshape(k, d, k, d)
-    A, B = np.einsum("acbc->ab", blocks), np.einsum("acae->ce", blocks)
     trace = max(float(np.trace(M)), noise_std * math.sqrt(size), 1e-300)  # the noise may hide even that
-    # B adds k independent blocks, so its noise is √k times that of M.
-    B, share = _shrunk(B, trace / d * np.eye(d), math.sqrt(k) * noise_std)
-    B = _lifted(B, max(_SMALLEST * trace / d, _OF_NOISE * share * math.sqrt(2 * d * k) * noise_std))
-    A = _lifted(A, _SMALLEST_OF_HEADS * trace / k)
-    M, share = _shrunk(M, np.kron(A, B) / trace, noise_std)
-    M = _lifted(M, max(_SMALLEST * trace / size, _OF_NOISE * share * math.sqrt(2 * size) * noise_std))
+    # B adds up k independent blocks, A has sums of d independent numbers: noise of √k σ and √d σ.
+    B = _believed(np.einsum("acae->ce", blocks), trace / d * np.eye(d), math.sqrt(k) * noise_std)
+    A = _believed(np.einsum("acbc->ab", blocks), trace / k * np.eye(k), math.sqrt(d) * noise_std)
+    M = _believed(M, np.kron(A, B) / trace, noise_std)
     return MomentSystem(np.linalg.inv(M), np.linalg.inv(B))
 
 
-def _shrunk(matrix: np.ndarray, towards: np.ndarray, noise_std: float) -> tuple[np.ndarray, float]:
-    """As far from ``towards`` as the difference is signal rather than noise, and that share."""
-    difference = matrix - towards
-    size = len(matrix)
-    length = max(float((difference**2).sum()), 1e-300)
-    share = max(0.0, 1.0 - size * (size + 1) / 2 * noise_std**2 / length)
-    return towards + share * difference, share
-
-
-def _lifted(matrix: np.ndarray, least: float) -> np.ndarray:
-    """The same with no eigenvalue below ``least``."""
-    eigenvalues, Q = np.linalg.eigh(matrix)
+def _believed(matrix: np.ndarray, towards: np.ndarray, noise_std: float) -> np.ndarray:
+    """As far from ``towards`` as the difference is signal rather than noise, with no eigenvalue that is too small."""
+    size, difference = len(matrix), matrix - towards
+    share = max(0.0, 1.0 - size * (size + 1) / 2 * noise_std**2 / max(float((difference**2).sum()), 1e-300))
+    least = max(_SMALLEST * float(np.trace(towards)) / size, _OF_NOISE * share * math.sqrt(2 * size) * noise_std)
+    eigenvalues, Q = np.linalg.eigh(towards + share * difference)
     return (Q * np.maximum(eigenvalues, least)) @ Q.T

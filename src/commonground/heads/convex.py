@@ -49,7 +49,7 @@ def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type:
     intercept, corner = 0.0, math.inf
     for i in range(m):
         score[i] = offset[i]
-    for iteration in range(_NEWTON_STEPS):
+    for _ in range(_NEWTON_STEPS):
         hessian[:] = 0.0
         step[:] = 0.0
         for i in range(m):
@@ -116,7 +116,7 @@ def fit_convex_heads(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(people, k) heads and (people,) local intercepts; for the logistic loss a label above zero is a yes."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
-    return _fit(  # type: ignore[no-any-return]
+    return _fit(
         block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,
         int(local_intercept), LOSSES.index(loss),
     )  # fmt: skip
