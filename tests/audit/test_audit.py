@@ -90,13 +90,15 @@ def test_no_claim_is_refuted_and_the_audit_comes_close(recipe: str) -> None:
     assert reached > 0.85 * report.whole.claimed_mu
 
 
-@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper", "altmin-paper", "single-model"])
+@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper", "altmin", "altmin-paper", "single-model"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_whoever_is_replaced_nothing_is_certain_and_no_sum_moves_too_far(recipe: str, pair: str) -> None:
     report = run_audit(recipe, runs=20, pair=pair)
     assert not report.refuted
     assert all(np.isfinite(scores).all() for scores in report.scores)
-    assert max(line.reach for line in report.releases if line.reach is not None) > 0.4
+    # Without a mean, mirrored labels mirror the head and nothing else: no sum of heads times gradients moves.
+    nothing_moves = (recipe, pair) == ("altmin", "labels")
+    assert max(line.reach for line in report.releases if line.reach is not None) > 0.4 or nothing_moves
 
 
 FAULTS = [(broken, recipe) for broken in BROKEN for recipe in BROKEN[broken].recipes]

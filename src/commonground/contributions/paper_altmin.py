@@ -13,20 +13,20 @@ from numba import njit, prange
 from commonground.clipping import CHUNK, ClippedSums, PositiveSums, SymmetricSums
 from commonground.contributions.kernels import FAST, LARGEST, SMALLEST
 from commonground.contributions.lanes import LANES
-from commonground.contributions.second_moments import add_to_blocks, head_in_place, upper_moment, whole_matrix
+from commonground.contributions.second_moments import add_moment, head_in_place, whole_matrix
 from commonground.users import Block
 
 
 @njit(parallel=True, cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _system(X, y, offsets, weights, U, m_public, parts, split, eta, zeta):  # type: ignore[no-untyped-def]
-    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+def _system(X, y, offsets, weights, Ut, m_public, parts, split, eta, zeta):  # type: ignore[no-untyped-def]
+    n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
     n_chunks = (n + CHUNK - 1) // CHUNK
     width, most = (d + LANES - 1) // LANES * LANES, m_public // parts
-    matrices = np.zeros((n_chunks, k * (k + 1) // 2, d, width))
+    matrices = np.zeros((n_chunks, k * (k + 1) // 2, width, width))
     vectors = np.zeros((n_chunks, k, d))
     for chunk in prange(n_chunks):
-        R, r, A = np.zeros((most + 4, width)), np.empty(most), np.empty((most, k))
-        gram, v, G, g = np.empty((k, k)), np.empty(k), np.empty((d, width)), np.empty(d)
+        R, r, A = np.zeros((most, width)), np.empty(most), np.empty((most, k))
+        gram, v, g, factors = np.empty((k, k)), np.empty(k), np.empty(d), np.empty(k * (k + 1) // 2)
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             q = min(offsets[j + 1] - offsets[j], m_public) // parts
             if not weights[j] > 0.0 or q < 1:
@@ -36,7 +36,7 @@ def _system(X, y, offsets, weights, U, m_public, parts, split, eta, zeta):  # ty
                 for c in range(d):
                     R[i, c] = X[lo + i, c]
                 r[i] = y[lo + i]
-            solved = head_in_place(R, r, q, U, A, gram, v)  # Alg. 1, line 5
+            solved = head_in_place(R, r, q, Ut, A, gram, v)  # Alg. 1, line 5
             vv = (v * v).sum()
             if not (solved and SMALLEST < vv < LARGEST):
                 continue
@@ -62,11 +62,11 @@ def _system(X, y, offsets, weights, U, m_public, parts, split, eta, zeta):  # ty
                     R[used, c] = value
                     g[c] += label * value
                 used += 1
-            upper_moment(R, used, G)
-            add_to_blocks(matrices[chunk], v, G, weights[j])  # Alg. 2, line 2
-            for a in range(k):
+            for a in range(k):  # Alg. 2, line 2
                 for c in range(d):
                     vectors[chunk, a, c] += weights[j] * v[a] * g[c]
+            v *= math.sqrt(weights[j])
+            add_moment(matrices[chunk], R, used, v, factors)
     return matrices, vectors
 
 
@@ -110,12 +110,12 @@ def system_sums(
     """
     parts = 4 if split else 2
     matrices, vectors = _system(
-        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(embedding), rows_per_user, parts, split,
+        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(embedding.T), rows_per_user, parts, split,
         eta, zeta,
     )  # fmt: skip
     rows = rows_per_user // parts
     return (
-        PositiveSums(whole_matrix(matrices.sum(axis=0), embedding.shape[1]), rows * eta**2, block.n_users),
+        PositiveSums(whole_matrix(matrices.sum(axis=0), *embedding.shape), rows * eta**2, block.n_users),
         ClippedSums(vectors.sum(axis=0).ravel(), rows * eta * zeta, block.n_users),
     )
 
