@@ -20,11 +20,13 @@ from commonground.clipping import (
 )
 from commonground.contributions.convex_gradients import convex_gradient_sums
 from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
+from commonground.contributions.moments import moment_sums
 from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
-from commonground.contributions.second_moments import moment_sizes, moment_sums
+from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.users import Block
 from populations import ragged_block, replace_person, strange_people
 
@@ -32,6 +34,10 @@ D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
 W0 = np.random.default_rng(6).standard_normal(D)
 LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
+
+LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
+SCALE = centred_scale(LOW, HIGH, -3.0, 3.0, intercept=True)
+UNIT = unit_scale(LOW, HIGH, -3.0, 2.0, intercept=False)
 
 STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
@@ -59,9 +65,9 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
     "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
     "feature energy": lambda b: energy_counts(b, True).bounded("e"),
-    "moment sizes": lambda b: moment_sizes(b, U, W0, 0.1, True).bounded("n"),
-    "moments": lambda b: moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
-    "moments, mean and intercepts": lambda b: moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),
+    "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True).bounded("n"),
+    "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
+    "moments, mean and intercepts": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),
     "logistic gradients": lambda b: convex_gradient_sums(b, U, W0, 0.1, True, "logistic", False, LOWEST).clipped_at(
         115, "l"
     ),
@@ -78,6 +84,8 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[0].bounded("a"),
     "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[1].bounded("a"),
     "AltMin as printed: matrix of quarters": lambda b: system_sums(b, U, 8, True, 0.5, 0.3)[0].bounded("a"),
+    "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
+    "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),
     "paper: gradients": lambda b: batch_gradient_sums(b, U, 2, 4, 0.7).bounded("p"),
 }

@@ -8,6 +8,7 @@ from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
+from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
 
@@ -17,6 +18,7 @@ __all__ = [
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
+    "PersonalBudgetRidge",
     "PrivateAltMin",
     "PrivateFedRep",
     "SingleModel",

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from commonground.accounting.events import GaussianEvent
 from commonground.audit.cli import audit
 from commonground.billboard import Billboard
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
@@ -91,16 +92,16 @@ def statement(billboard: Board, as_json: AsJson = False) -> None:
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
         releases = RichTable(title="Releases, in order")
-        for heading in ("what", "numbers", "sensitivity", "noise (std)", "cost μ", "share of μ²"):
+        for heading in ("what", "numbers", "sensitivity", "noise", "cost", "share of μ²"):
             releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
-        total = sum(event.mu**2 for event in board.statement.events)
+        total = sum(event.mu**2 for event in board.statement.events if isinstance(event, GaussianEvent))
         for e in board.statement.events:
             cells = (
-                f"{e.entries:,}",
+                f"{e.entries:,}" if isinstance(e, GaussianEvent) else f"1 of {e.entries:,}",
                 f"{e.sensitivity:.4g}",
-                f"{e.noise_std:.4g}",
-                f"{e.mu:.4g}",
-                f"{e.mu**2 / total:.1%}",
+                e.noise,
+                f"μ = {e.mu:.4g}" if isinstance(e, GaussianEvent) else f"ε = {e.epsilon:.4g}",
+                f"{e.mu**2 / total:.1%}" if isinstance(e, GaussianEvent) else "–",
             )
             releases.add_row(e.name, *cells)
         Console().print(releases)

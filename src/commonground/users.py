@@ -201,21 +201,28 @@ class Users:
 
         ``max_bytes=None`` means 16 MiB for a streamed table and, as rows in memory are not copied, 512 MiB for others.
         A block takes up to half of it, since the last block is still in the caller's hands when the next one is read.
-        Only a person with more rows than that makes a larger block, alone.
+        Only a person with more rows than that makes a larger block, alone. Rows of people who take no part (``weighted``)
+        come on top of it.
         """
         if max_bytes is None:
             max_bytes = (16 if self.streamed else 512) * 2**20
         if max_bytes < 1:
             raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
-        offsets = self._people.offsets
+        offsets = counted = self._people.offsets
+        if self._weights is not None and not self._weights.all():  # who takes no part must not move the blocks' edges
+            counted = np.concatenate([[0], np.cumsum(np.diff(offsets) * (self._weights > 0))])
         most_rows = max_bytes // (2 * (self.n_features + 1) * self._rows.dtype.itemsize)
         edges = [0]
         while edges[-1] < self.n_users:
-            fitting = int(np.searchsorted(offsets, offsets[edges[-1]] + most_rows, side="right")) - 1
+            fitting = int(np.searchsorted(counted, counted[edges[-1]] + most_rows, side="right")) - 1
             edges.append(max(fitting, edges[-1] + 1))
         for (first, end), (X, y) in zip(pairwise(edges), self._rows.read(offsets[edges]), strict=True):
             weights = None if self._weights is None else self._weights[first:end]
             yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
+
+    @property
+    def person_weights(self) -> np.ndarray:
+        return np.ones(self.n_users) if self._weights is None else self._weights
 
     def weighted(self, weights: np.ndarray) -> "Users":
         """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""

@@ -98,6 +98,35 @@ def test_who_takes_no_part_moves_nothing_and_still_gets_a_head(learner: Any, peo
         assert np.abs(models[0].heads_[0]).max() > 0
 
 
+def test_who_takes_no_part_does_not_even_move_the_rounding() -> None:
+    """Whatever rows she has, and however many: all others' sums are added in the same order, in the same blocks."""
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random(300) < 0.2, 0.0, rng.integers(1, 2**20, 300) / 2**20)
+    absent = np.flatnonzero(weights == 0)
+    sizes = rng.integers(1, 9, 300)
+    boards, edges = [], []
+    for change in range(4):
+        if change:
+            sizes[absent] = rng.integers(1, 40, len(absent))
+        ids = np.repeat(np.arange(300), sizes)
+        draw = np.random.default_rng(1)
+        X, y = np.empty((len(ids), 5)), np.empty(len(ids))
+        for person in range(300):
+            mine = ids == person
+            source = rng if weights[person] == 0 else draw  # the others' rows are the same each time
+            X[mine] = source.standard_normal((mine.sum(), 5)) * (1e3 if weights[person] == 0 else 1)
+            y[mine] = source.standard_normal(mine.sum())
+        users = cg.Users.from_arrays(X, y, ids)
+        edges.append([block.first for block in users.weighted(weights).blocks(max_bytes=6000)])
+        budgets = np.where(weights > 0, 2.0 + weights, 0.0)
+        board = cg.PrivateFedRep(2, budgets=budgets, n_rounds=3, simulation_seed=1).fit(users).billboard_
+        boards.append(np.concatenate([board.embedding.ravel(), board.mean]))
+    assert edges == [edges[0]] * 4
+    assert len(edges[0]) > 3
+    for board in boards[1:]:
+        np.testing.assert_array_equal(board, boards[0])
+
+
 def test_equal_budgets_are_one_budget(people: Any) -> None:
     users, _ = people
     alike = cg.SingleModel(budgets=dict.fromkeys(users.ids.tolist(), 2.0), simulation_seed=1).fit(users)

@@ -107,7 +107,7 @@ _EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-paper", "altmin", "altmin-pap
 BROKEN = {
     broken.name: broken
     for broken in (
-        Broken("half-noise", "σ halved", (*_EMBEDDINGS, "single-model", "own-data"), None, half_noise),
+        Broken("half-noise", "σ halved", (*_EMBEDDINGS, "single-model", "ridge", "own-data"), None, half_noise),
         Broken("unclipped-init", "initialisation not clipped", _EMBEDDINGS, None, unclipped_init),
         Broken(
             "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "altmin", "single-model", "own-data"),

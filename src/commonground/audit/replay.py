@@ -81,7 +81,7 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         board.embedding @ board.embedding.T,  # the span, whatever the signs of its columns
         mean,
         [board.intercept],
-        np.log([event.noise_std for event in board.statement.events]),
+        np.log([e.noise_std if isinstance(e, GaussianEvent) else e.scale for e in board.statement.events]),
     ]
     if target is not None and model.heads_ is not None and model.own_intercepts_ is not None:
         others = np.arange(len(model.heads_)) != target

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.events import Event, GaussianEvent
 from commonground.clipping import BoundedSum
 from commonground.errors import BudgetError
 from commonground.estimators.rounds import Door
@@ -36,9 +36,9 @@ class _Paid:
 
     paid: GaussianEvent
 
-    def charge(self, event: GaussianEvent) -> None:
-        if not (event.mu <= self.paid.mu and event.name == self.paid.name):
-            raise BudgetError(f"{event.name!r} at μ = {event.mu:.4g} was not paid for by the first group.")
+    def charge(self, event: Event) -> None:
+        if not (isinstance(event, GaussianEvent) and event.mu <= self.paid.mu and event.name == self.paid.name):
+            raise BudgetError(f"{event.name!r} of a later group was not paid for by the first group: {event.noise}.")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""How private becomes public. This is the only function that adds protective noise.
+"""How private becomes public. This is the only function that adds protective noise (``select.py`` chooses by it).
 
     validate → charge → noise → stamp
 

@@ -5,10 +5,10 @@ import pytest
 
 from commonground.clipping import bin_of
 from commonground.contributions.convex_gradients import convex_gradient_sums
+from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import WINDOW
 from commonground.contributions.kernels import TINY_RIDGE
 from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
-from commonground.contributions.second_moments import moment_sizes, moment_sums
 from commonground.heads.convex import fit_convex_heads
 from commonground.users import Block
 from populations import ragged_block
@@ -50,9 +50,9 @@ def test_moments(k: int, with_mean: bool, local_intercept: bool) -> None:
         M = np.kron(np.outer(v, v) / (v @ v), X.T @ X / (len(y) - local_intercept))
         counts[bin_of(float((M**2).sum()))] += 1
         expected += M * min(1.0, clip / np.linalg.norm(M))
-    sums = moment_sums(block, U, mean, 0.3, local_intercept, clip)
+    sums = embedding_moment_sums(block, U, mean, 0.3, local_intercept, clip)
     np.testing.assert_allclose(sums.value, expected, rtol=1e-8, atol=1e-9)
-    np.testing.assert_array_equal(moment_sizes(block, U, mean, 0.3, local_intercept).counts, counts)
+    np.testing.assert_array_equal(embedding_moment_sizes(block, U, mean, 0.3, local_intercept).counts, counts)
     assert sums.bounded("m").sensitivity == pytest.approx(np.sqrt(2) * clip)
 
 
@@ -103,7 +103,7 @@ def test_a_positive_contribution_moves_by_root_two_and_no_less() -> None:
     for X in rows:
         offsets = np.append(others.offsets, others.offsets[-1] + 6)
         block = Block(np.concatenate([others.X, X]), np.concatenate([others.y, X.sum(axis=1)]), offsets, 0)
-        values.append(moment_sums(block, embedding(2), None, 0.0, False, 1.0).bounded("m"))
+        values.append(embedding_moment_sums(block, embedding(2), None, 0.0, False, 1.0).bounded("m"))
     moved = np.linalg.norm(values[0].value - values[1].value)
     assert moved == pytest.approx(np.sqrt(2), rel=1e-2)
     assert moved <= values[0].sensitivity

@@ -118,7 +118,9 @@ def _moments(X, y, offsets, weights, Ut, w, shared_intercept, local_intercept, c
         gram, v, factors = np.empty((k, k)), np.empty(k), np.empty(k * (k + 1) // 2)
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            if m - k - local_intercept <= 0:  # her head fits any embedding: she says nothing about it
+            if (
+                m - k - local_intercept <= 0 or weights[j] == 0.0
+            ):  # she says nothing about the embedding, or takes no part
                 counts[chunk, 0] += weights[j]
                 continue
             for i in range(m):
@@ -160,14 +162,14 @@ def _run(
     )  # fmt: skip
 
 
-def moment_sizes(
+def embedding_moment_sizes(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
 ) -> SizeCounts:
     """How many people send a moment of which Frobenius norm; those who have no say in the embedding are in bin 0."""
     return SizeCounts(_run(block, embedding, mean, intercept, local_intercept, 0.0)[0].sum(axis=0))
 
 
-def moment_sums(
+def embedding_moment_sums(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
     clip_norm: float,
 ) -> PositiveSums:  # fmt: skip
