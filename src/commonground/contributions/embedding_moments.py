@@ -106,49 +106,63 @@ def whole_matrix(blocks: np.ndarray, d: int, k: int) -> np.ndarray:
     return matrix.reshape(k * d, k * d)
 
 
-@njit(parallel=True, cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def _moments(X, y, offsets, weights, Ut, w, shared_intercept, local_intercept, clip_norm, max_rows):  # type: ignore[no-untyped-def]
-    n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    width = (d + LANES - 1) // LANES * LANES
-    counts = np.zeros((n_chunks, N_BINS))
-    sums = np.zeros((n_chunks if clip_norm > 0.0 else 0, k * (k + 1) // 2, width, width))
-    for chunk in prange(n_chunks):
-        R, r, A = np.zeros((max_rows, width)), np.empty(max_rows), np.empty((max_rows, k))
-        gram, v, factors = np.empty((k, k)), np.empty(k), np.empty(k * (k + 1) // 2)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            if (
-                m - k - local_intercept <= 0 or weights[j] == 0.0
-            ):  # she says nothing about the embedding, or takes no part
-                counts[chunk, 0] += weights[j]
-                continue
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts, sums):  # type: ignore[no-untyped-def]
+    """Add the moments of the people of one chunk to ``sums`` (if there is a clip), and their sizes to ``counts``."""
+    d, k, width = X.shape[1], Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
+    shared_intercept, local_intercept = intercepts
+    R, r, A = np.zeros((max_rows, width)), np.empty(max_rows), np.empty((max_rows, k))
+    gram, v, factors = np.empty((k, k)), np.empty(k), np.empty(k * (k + 1) // 2)
+    for j in range(people[0], people[1]):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        if m - k - local_intercept <= 0 or weights[j] == 0.0:  # she says nothing about the embedding, or takes no part
+            counts[0] += weights[j]
+            continue
+        for i in range(m):
+            shared = shared_intercept
+            for c in range(d):
+                R[i, c] = X[lo + i, c]
+                shared += R[i, c] * w[c]
+            r[i] = y[lo + i] - shared
+        if local_intercept:
+            mean = 0.0
             for i in range(m):
-                row, shared = R[i], shared_intercept
-                for c in range(d):
-                    row[c] = X[lo + i, c]
-                    shared += row[c] * w[c]
-                r[i] = y[lo + i] - shared
-            if local_intercept:
-                r[:m] -= r[:m].sum() / m
-                for c in range(d):
-                    centre = 0.0
-                    for i in range(m):
-                        centre += R[i, c]
-                    for i in range(m):
-                        R[i, c] -= centre / m
-            solved = head_in_place(R, r, m, Ut, A, gram, v)
-            vv = (v * v).sum()
-            scale = 1.0 / (m - local_intercept)
-            squared = moment_norm_squared(R, m, d) * scale * scale  # v vᵀ/‖v‖² has norm one
-            if not (solved and SMALLEST < vv < LARGEST and SMALLEST < squared < LARGEST):
-                counts[chunk, 0] += weights[j]
-                continue
-            counts[chunk, bin_of(squared)] += weights[j]
-            if clip_norm > 0.0:
-                clip = min(1.0, clip_norm / math.sqrt(squared))
-                v *= math.sqrt(weights[j] * clip * scale / vv)
-                add_moment(sums[chunk], R, m, v, factors)
+                mean += r[i] / m
+            for i in range(m):
+                r[i] -= mean
+            for c in range(d):
+                centre = 0.0
+                for i in range(m):
+                    centre += R[i, c]
+                for i in range(m):
+                    R[i, c] -= centre / m
+        solved = head_in_place(R, r, m, Ut, A, gram, v)
+        vv = 0.0
+        for a in range(k):
+            vv += v[a] * v[a]
+        scale = 1.0 / (m - local_intercept)
+        squared = moment_norm_squared(R, m, d) * scale * scale  # v vᵀ/‖v‖² has norm one
+        if not (solved and SMALLEST < vv < LARGEST and SMALLEST < squared < LARGEST):
+            counts[0] += weights[j]
+            continue
+        counts[bin_of(squared)] += weights[j]
+        if clip_norm > 0.0:
+            clip = min(1.0, clip_norm / math.sqrt(squared))
+            factor = math.sqrt(weights[j] * clip * scale / vv)
+            for a in range(k):
+                v[a] *= factor
+            add_moment(sums, R, m, v, factors)
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows):  # type: ignore[no-untyped-def]
+    n, k, width = offsets.shape[0] - 1, Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    counts = np.zeros((n_chunks, N_BINS))
+    sums = np.zeros((n_chunks, k * (k + 1) // 2 if clip_norm > 0.0 else 0, width, width))
+    for chunk in prange(n_chunks):
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts[chunk], sums[chunk])
     return counts, sums
 
 
@@ -157,7 +171,7 @@ def _run(
 ) -> tuple[np.ndarray, np.ndarray]:
     return _moments(
         block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(U.T),
-        np.zeros(len(U)) if mean is None else mean, intercept, local_intercept, clip_norm,
+        np.zeros(len(U)) if mean is None else mean, (intercept, int(local_intercept)), clip_norm,
         int(np.diff(block.offsets).max()),
     )  # fmt: skip
 

@@ -142,7 +142,9 @@ class PrivateAltMin(PersonalModel):
             shared, local_intercept = None, False
             settings = self.paper_settings or AltMinSettings()
             embedding = paper_embedding(users, self.rank, budget, door, settings)
+            parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
+            parameters = {"rounds": self.n_rounds or N_ROUNDS}
             local_intercept = self.fit_intercept
             shared, embedding = self._default_recipe(users, budget, door)
         return Billboard(
@@ -152,7 +154,14 @@ class PrivateAltMin(PersonalModel):
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
             statement=door.statement(
-                "Private AltMin", self.recipe, budget, users, budgets=self._personal, rank=self.rank, loss=self.loss
+                "Private AltMin",
+                self.recipe,
+                budget,
+                users,
+                budgets=self._personal,
+                rank=self.rank,
+                loss=self.loss,
+                **parameters,
             ),
             loss=self.loss,
         )

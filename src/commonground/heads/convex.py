@@ -83,27 +83,36 @@ def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type:
     return intercept, corner, math.isfinite(v.sum() + intercept)
 
 
+@njit(cache=True, nogil=True)
+def _fit_one(X, y, U, w, intercepts, loss, head):  # type: ignore[no-untyped-def]
+    """One person's head, in place; returns her intercept. Where there is none, both stay zero."""
+    (m, d), k = X.shape, U.shape[1]
+    shared_intercept, local_intercept = intercepts
+    A, labels, offset, score, v = np.zeros((m, k)), np.empty(m), np.empty(m), np.empty(m), np.empty(k)
+    for i in range(m):
+        labels[i], offset[i] = y[i], shared_intercept
+        if loss == LOGISTIC:
+            labels[i] = 1.0 if labels[i] > 0.0 else -1.0
+        for c in range(d):
+            x = np.float64(X[i, c])
+            offset[i] += x * w[c]
+            for a in range(k):
+                A[i, a] += x * U[c, a]
+    intercept, _, finite = convex_head(A, labels, offset, m, local_intercept, loss, v, score)
+    if not finite:
+        return 0.0
+    head[:] = v
+    return intercept
+
+
 @njit(parallel=True, cache=True, nogil=True)
-def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, loss):  # type: ignore[no-untyped-def]
-    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
-    heads, intercepts = np.zeros((n, k)), np.zeros(n)
+def _fit(X, y, offsets, U, w, intercepts, loss):  # type: ignore[no-untyped-def]
+    n = offsets.shape[0] - 1
+    heads, own = np.zeros((n, U.shape[1])), np.zeros(n)
     for j in prange(n):
-        lo, m = offsets[j], offsets[j + 1] - offsets[j]
-        A, labels, offset, score, v = np.zeros((m, k)), np.empty(m), np.empty(m), np.empty(m), np.empty(k)
-        for i in range(m):
-            labels[i] = y[lo + i]
-            if loss == LOGISTIC:
-                labels[i] = 1.0 if labels[i] > 0.0 else -1.0
-            offset[i] = shared_intercept
-            for c in range(d):
-                x = np.float64(X[lo + i, c])
-                offset[i] += x * w[c]
-                for a in range(k):
-                    A[i, a] += x * U[c, a]
-        intercept, _, finite = convex_head(A, labels, offset, m, local_intercept, loss, v, score)
-        if finite:
-            heads[j], intercepts[j] = v, intercept
-    return heads, intercepts
+        mine = slice(offsets[j], offsets[j + 1])
+        own[j] = _fit_one(X[mine], y[mine], U, w, intercepts, loss, heads[j])
+    return heads, own
 
 
 def fit_convex_heads(
@@ -116,7 +125,8 @@ def fit_convex_heads(
 ) -> tuple[np.ndarray, np.ndarray]:
     """(people, k) heads and (people,) local intercepts; for the logistic loss a label above zero is a yes."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
+    X, y = np.asarray(block.X, dtype=np.float64), np.asarray(block.y, dtype=np.float64)
     return _fit(
-        block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,
-        int(local_intercept), LOSSES.index(loss),
+        X, y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w,
+        (shared_intercept, int(local_intercept)), LOSSES.index(loss),
     )  # fmt: skip

@@ -127,7 +127,7 @@ def _claims(errors: dict[tuple[str, float], np.ndarray], epsilons: tuple[float, 
         Claim(
             "the same with our default recipe",
             ours <= 2 * non_private,
-            f"{ours / non_private:.4g} times at ε = 5, {mean[ALTMIN, epsilons[0]] / non_private:.4g} at ε = {epsilons[0]:g}",
+            f"{ours / non_private:.4f} times at ε = 5, {mean[ALTMIN, epsilons[0]] / non_private:.4f} at ε = {epsilons[0]:g}",
         ),
     ]
 
