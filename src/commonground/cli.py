@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.audit.cli import audit
 from commonground.billboard import Billboard
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
@@ -97,7 +97,7 @@ def statement(billboard: Board, as_json: AsJson = False) -> None:
         total = sum(event.mu**2 for event in board.statement.events if isinstance(event, GaussianEvent))
         for e in board.statement.events:
             cells = (
-                f"{e.entries:,}" if isinstance(e, GaussianEvent) else f"1 of {e.entries:,}",
+                f"1 of {e.entries:,}" if type(e) is PureEvent else f"{e.entries:,}",
                 f"{e.sensitivity:.4g}",
                 e.noise,
                 f"μ = {e.mu:.4g}" if isinstance(e, GaussianEvent) else f"ε = {e.epsilon:.4g}",

@@ -15,6 +15,7 @@ from commonground.accounting.events import (
     EVENTS,
     Event,
     GaussianEvent,
+    LaplaceEvent,
     PureEvent,
     epsilon_by_pld,
     epsilon_spent,
@@ -26,7 +27,11 @@ from commonground.ledger import InMemoryLedger
 
 PURE = PureEvent("choice", epsilon=0.3, sensitivity=1.0, scale=2 / 0.3, entries=7, simulated=False)
 GAUSSIAN = GaussianEvent("sum", mu=0.2, sensitivity=0.2, noise_std=1.0, entries=3, simulated=False)
-EXAMPLES: dict[str, Event] = {"gaussian": GAUSSIAN, "pure": PURE}
+EXAMPLES: dict[str, Event] = {
+    "gaussian": GAUSSIAN,
+    "pure": PURE,
+    "l2-laplace": LaplaceEvent("v", 0.3, 1.0, 4.0, 3, False),
+}
 
 
 def pure(epsilon: float) -> PureEvent:
