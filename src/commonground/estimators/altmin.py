@@ -1,6 +1,6 @@
 """Private alternating minimisation: heads and embedding by turns, each at its best given the other (P1, Algorithms 1 to 3)."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.moment_system import MomentSystem, release_moment_system
-from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
+from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.heads.convex import LOSSES
@@ -200,32 +200,30 @@ class PrivateAltMin(PersonalModel):
                     centred=self.fit_intercept, with_intercept=self.fit_intercept,
                 ):  # fmt: skip
                     advance()
-                if (
-                    shared is not None and self.loss == "logistic"
-                ):  # for labels ±1 the log-odds have twice the slope of the mean label
-                    shared = SharedMean(2 * shared.coef, 2 * shared.intercept, shared.edge)
             U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             system = release_moment_system(
                 users, U, shared, self.fit_intercept, door, mu["moment sizes"], mu["moments"]
             )
+            if shared is not None and self.loss == "logistic":
+                # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
+                shared = SharedMean(2 * shared.coef, 2 * shared.intercept, shared.edge)
             edge = locate_sizes(self._gradients(users, U, shared), door, mu["locate"], "embedding")
-            mean_edge = edge if shared is None else shared.edge
             for t in range(n_rounds):
-                to_mean = shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1
-                sums_from = self._gradients(users, U, shared, of_mean=to_mean)
-                name = f"round {t + 1}" + (", shared mean" if to_mean else "")
-                gradient = release_clipped(sums_from, mean_edge if to_mean else edge, door, name=name, **one_round)
-                step = gradient.value.T / (gradient.people * CURVATURE[self.loss])
-                if shared is not None and to_mean:
-                    mean_edge = gradient.edge
-                    shared = _better_mean(shared, U, system, step[:, 0], gradient.noise_std, gradient.value[0])
+                name, curvature = f"round {t + 1}", CURVATURE[self.loss]
+                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                    sums_from = self._gradients(users, U, shared, of_mean=True)
+                    gradient = release_clipped(sums_from, shared.edge, door, name=f"{name}, shared mean", **one_round)
+                    shared = _better_mean(shared, U, system, gradient, curvature)
                 else:
+                    gradient = release_clipped(self._gradients(users, U, shared), edge, door, name=name, **one_round)
                     edge = gradient.edge
-                    U = _better_embedding(U, system, step, gradient.noise_std, gradient.value.T)
+                    U = _better_embedding(U, system, gradient, curvature)
                 advance()
         return shared, U
 
-    def _gradients(self, users: Users, U: np.ndarray, shared: SharedMean | None, of_mean: bool = False) -> Any:
+    def _gradients(
+        self, users: Users, U: np.ndarray, shared: SharedMean | None, of_mean: bool = False
+    ) -> Callable[[int], BinnedSums]:
         """Everybody's gradient for U, or for w₀, as a function of where the window of sizes begins."""
         mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
         local = self.fit_intercept
@@ -253,24 +251,28 @@ class PrivateAltMin(PersonalModel):
         return np.column_stack([1.0 - yes, yes])
 
 
-def _better_embedding(
-    U: np.ndarray, system: MomentSystem, step: np.ndarray, noise_std: float, gradient: np.ndarray
-) -> np.ndarray:
-    """Alg. 2, lines 3 and 4, for the change of U: along U nothing can be learned, heads absorb it."""
+def _better_embedding(U: np.ndarray, system: MomentSystem, gradient: ClippedGradient, curvature: float) -> np.ndarray:
+    """Alg. 2, lines 3 and 4, for the change of U. Along U nothing can be learned, as heads absorb it."""
     d, k = U.shape
-    share = signal_share(gradient - U @ (U.T @ gradient), noise_std, (d - k) * k)
-    change = system.solve(share * step)
-    return np.ascontiguousarray(np.linalg.qr(U + change - U @ (U.T @ change))[0])
+    across = _across(U, gradient.value.T)
+    share = signal_share(across, gradient.noise_std, (d - k) * k)
+    change = system.solve(share / (gradient.people * curvature) * across)
+    return np.ascontiguousarray(np.linalg.qr(U + _across(U, change))[0])
 
 
 def _better_mean(
-    shared: SharedMean, U: np.ndarray, system: MomentSystem, step: np.ndarray, noise_std: float, gradient: np.ndarray
+    shared: SharedMean, U: np.ndarray, system: MomentSystem, gradient: ClippedGradient, curvature: float
 ) -> SharedMean:
     """The same for w₀, whose matrix is the features' own moment."""
     d, k = U.shape
-    share = signal_share(gradient - U @ (U.T @ gradient), noise_std, d - k)
-    change = system.inverse_of_features @ (share * step)
-    return replace(shared, coef=shared.coef + change - U @ (U.T @ change))
+    across = _across(U, gradient.value[0])
+    share = signal_share(across, gradient.noise_std, d - k)
+    change = system.inverse_of_features @ (share / (gradient.people * curvature) * across)
+    return SharedMean(shared.coef + _across(U, change), shared.intercept, gradient.edge)
+
+
+def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.asarray(values - U @ (U.T @ values))
 
 
 def _release_initial_embedding(
