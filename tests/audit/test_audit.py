@@ -21,10 +21,11 @@ from commonground.audit.bounds import lower_bound
 from commonground.audit.broken import BROKEN
 from commonground.audit.neighbours import PAIRS, TARGET, neighbours
 from commonground.audit.one_run import one_run_audit
-from commonground.audit.recipes import RECIPES, Claim
+from commonground.audit.recipes import RECIPES, Claim, recipe_of
 from commonground.audit.replay import evidence, others_view, record
 from commonground.audit.run import Report, audit
 from commonground.clipping import SizeCounts
+from commonground.errors import InputError
 from commonground.gate import randomness_from, release
 
 CLAIM = Claim(epsilon=8.0)
@@ -225,6 +226,18 @@ def test_command_on_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["refuted"] is found["whole_fit"]["refuted"] is True
     assert found["whole_fit"]["bound"]["epsilon"] > found["epsilon"] == 1.0
     assert len(found["releases"]) == 6
+
+
+def test_a_billboard_of_altmin_is_audited_as_what_it_is(tmp_path: Path) -> None:
+    users = neighbours("huge").without
+    board = RECIPES["altmin"].at(CLAIM)(users, 0).billboard_.save(tmp_path / "plain")
+    recipe, claim = recipe_of(board, Claim())
+    assert (recipe.name, claim.epsilon, claim.n_rounds) == ("altmin", 8.0, 3)
+    printed = RECIPES["altmin-paper"].at(CLAIM)(users, 0).billboard_.save(tmp_path / "printed")
+    assert recipe_of(printed, Claim())[0].name == "altmin-paper"
+    with_mean = cg.PrivateAltMin(1, 8.0, simulation_seed=0).fit(users).billboard_.save(tmp_path / "mean")
+    with pytest.raises(InputError, match="shared mean"):
+        recipe_of(with_mean, Claim())
 
 
 def test_command_on_a_billboard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

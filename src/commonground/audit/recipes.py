@@ -133,6 +133,11 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
     elif statement.algorithm == "Private AltMin":
         name = "altmin-paper" if statement.recipe == "paper" else "altmin"
+        if any("shared mean" in name for name in names) or statement.parameters.get("loss") != "square":
+            raise InputError(
+                f"{billboard} is Private AltMin with a shared mean or another loss than the square; recipe 'altmin' audits "
+                "it without. Audit that one by name."
+            )
     else:
         known = {
             "Ridge with personal budgets": "ridge",

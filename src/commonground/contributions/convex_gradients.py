@@ -12,7 +12,7 @@ from commonground.heads.convex import LOSSES, convex_head, pull
 from commonground.users import Block
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _gradients_of(people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows, counts, raw, unit):  # type: ignore[no-untyped-def]
     """Add the gradients of the people of one chunk to ``raw`` and ``unit``, bin by bin, and their sizes to ``counts``."""
     d, k = X.shape[1], U.shape[1]

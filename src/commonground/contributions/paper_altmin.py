@@ -79,7 +79,7 @@ def _system(X, y, offsets, weights, Ut, m_public, parts, split, clips):  # type:
     return blocks, vectors
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pairs_of(people, X, y, offsets, weights, m_public, zeta, total):  # type: ignore[no-untyped-def]
     """Add the pairs of the people of one chunk to ``total``, upper triangle."""
     d = X.shape[1]

@@ -21,7 +21,7 @@ _HUBER_RIDGE = 1e-6
 _HUBER_CORNER = 1.345 * 1.4826  # median absolute residuals: 95 % efficient for Gaussian noise
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def pull(loss, label, score, corner):  # type: ignore[no-untyped-def]
     """−dℓ/dscore: how strongly one row asks for a larger score."""
     if loss == LOGISTIC:  # label ±1
@@ -29,7 +29,7 @@ def pull(loss, label, score, corner):  # type: ignore[no-untyped-def]
     return min(max(label - score, -corner), corner)
 
 
-@njit(cache=True)
+@njit(cache=True, error_model="numpy")
 def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type: ignore[no-untyped-def]
     """Minimise the loss over (v, intercept) by Newton steps; scores of the m rows in ``score``.
 
@@ -83,7 +83,7 @@ def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type:
     return intercept, corner, math.isfinite(v.sum() + intercept)
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _fit_one(X, y, U, w, intercepts, loss, head):  # type: ignore[no-untyped-def]
     """One person's head, in place; returns her intercept. Where there is none, both stay zero."""
     (m, d), k = X.shape, U.shape[1]
