@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from commonground.estimators.disjoint_groups import DisjointGroups, group_of_eac
 from commonground.estimators.moment_system import repaired
 from commonground.estimators.rounds import Door
 from commonground.gate import randomness_from
-from commonground.ledger import InMemoryLedger
+from commonground.ledger import DurableLedger, InMemoryLedger
 
 
 def ratio_to_floor(
@@ -167,6 +168,19 @@ def test_a_group_passes_once_and_later_groups_may_not_cost_more() -> None:
         groups.release(matrix.bounded("m"), 1, 0.11)
     with pytest.raises(BudgetError):
         groups.release(matrix.bounded("m"), 3, 0.1)
+
+
+def test_a_durable_ledger_pays_for_groups_once(tmp_path: Path) -> None:
+    """With real noise: 5 rounds on disjoint groups cost the population what the statement says, and no more."""
+    users, _ = cg.datasets.make_shared_subspace(200, n_features=4, seed=0)
+    people = DurableLedger(str(tmp_path / "budget.db"), create=True).open_population("people", Budget(2.0, 1e-6))
+    settings = AltMinSettings(5, "groups")
+    first, second = (
+        cg.PrivateAltMin(1, 1.0, recipe="paper", paper_settings=settings).fit(users, ledger=people) for _ in range(2)
+    )
+    mus = [event.mu for model in (first, second) for event in model.billboard_.statement.events]
+    assert len(mus) == 6
+    assert float(people.account().settled) == pytest.approx(sum(mu**2 for mu in mus), rel=1e-6)
 
 
 def test_a_person_moves_the_sums_of_her_own_group_only() -> None:
