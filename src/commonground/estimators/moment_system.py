@@ -75,13 +75,13 @@ def repaired(M: np.ndarray, noise_std: float, k: int) -> MomentSystem:
     blocks = M.reshape(k, d, k, d)
     trace = max(float(np.trace(M)), noise_std * math.sqrt(size), 1e-300)  # the noise may hide even that
     # B adds up k independent blocks, A has sums of d independent numbers: noise of √k σ and √d σ.
-    B = _believed(np.einsum("acae->ce", blocks), trace / d * np.eye(d), math.sqrt(k) * noise_std)
-    A = _believed(np.einsum("acbc->ab", blocks), trace / k * np.eye(k), math.sqrt(d) * noise_std)
-    M = _believed(M, np.kron(A, B) / trace, noise_std)
+    B = believed(np.einsum("acae->ce", blocks), trace / d * np.eye(d), math.sqrt(k) * noise_std)
+    A = believed(np.einsum("acbc->ab", blocks), trace / k * np.eye(k), math.sqrt(d) * noise_std)
+    M = believed(M, np.kron(A, B) / trace, noise_std)
     return MomentSystem(np.linalg.inv(M), np.linalg.inv(B))
 
 
-def _believed(matrix: np.ndarray, towards: np.ndarray, noise_std: float) -> np.ndarray:
+def believed(matrix: np.ndarray, towards: np.ndarray, noise_std: float) -> np.ndarray:
     """As far from ``towards`` as the difference is signal rather than noise, with no eigenvalue that is too small."""
     size, difference = len(matrix), matrix - towards
     share = max(0.0, 1.0 - size * (size + 1) / 2 * noise_std**2 / max(float((difference**2).sum()), 1e-300))

@@ -86,6 +86,6 @@ def drawing(
         axes.set(xscale="log", yscale="log", xlabel="ε per person (δ = 1e-6)", ylabel="population MSE", title=title)
         axes.set_xticks(list(epsilons), [f"{epsilon:g}" for epsilon in epsilons])
         axes.minorticks_off()
-        axes.legend(fontsize="x-small", loc="center left")
+        figure.legend(fontsize="x-small", loc="outside lower center", ncols=2)
 
     return draw
