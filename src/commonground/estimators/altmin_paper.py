@@ -18,7 +18,7 @@ first half: the experiments, whose 10 rows are too few for quarters.
 Chosen where the paper is silent: the clipping norm 10⁻⁴ of its experiments is taken for both η and ζ. So rows count by their
 direction and labels by their sign. The paper's choice among {1, 2, 5, 10} epochs by looking at the result is not repeated, as it
 is not paid for. Changed: M is taken as far from a multiple of the identity as its known noise allows, with its smallest
-eigenvalues raised (``moment_system.believed``). The printed argmin does not exist when one is negative, and a plain inverse of what
+eigenvalues raised (``moment_system.believed``). The printed argmin does not exist when one is negative, and the inverse of what
 is mostly noise would be a straw man.
 """
 
