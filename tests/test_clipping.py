@@ -19,10 +19,13 @@ from commonground.clipping import (
     rounding_margin,
     symmetric_half,
 )
+from commonground.contributions.convex_gradients import convex_gradient_sums
 from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
 from commonground.contributions.margins import margin_scores
 from commonground.contributions.moments import moment_sums
+from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.contributions.subspace_scores import subspace_scores
@@ -73,6 +76,25 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "whitened gradients": lambda b: whitened_gradient_sums(b, U, False, LOWEST).clipped_at(121, "w"),
     "whitened gradients, intercepts": lambda b: whitened_gradient_sums(b, U, True, LOWEST).clipped_at(LOWEST + 1, "w"),
     "whitened gradient sizes": lambda b: whitened_gradient_sums(b, U, False, LOWEST).histogram("w"),
+    "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True).bounded("n"),
+    "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
+    "moments, mean and intercepts": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),
+    "logistic gradients": lambda b: convex_gradient_sums(b, U, W0, 0.1, True, "logistic", False, LOWEST).clipped_at(
+        115, "l"
+    ),
+    "logistic mean gradients": lambda b: convex_gradient_sums(
+        b, U, W0, 0.1, False, "logistic", True, LOWEST
+    ).clipped_at(116, "l"),
+    "Huber gradient sizes": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "huber", False, LOWEST).histogram(
+        "h"
+    ),
+    "Huber gradients": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST).clipped_at(
+        117, "h"
+    ),
+    "AltMin as printed: pairs": lambda b: normalised_pair_sums(b, 8, 0.3).bounded("a"),
+    "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[0].bounded("a"),
+    "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[1].bounded("a"),
+    "AltMin as printed: matrix of quarters": lambda b: system_sums(b, U, 8, True, 0.5, 0.3)[0].bounded("a"),
     "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
     "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),

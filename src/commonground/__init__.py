@@ -2,6 +2,8 @@
 
 from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
+from commonground.estimators.altmin import PrivateAltMin
+from commonground.estimators.altmin_paper import AltMinSettings
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
@@ -13,12 +15,14 @@ from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
 
 __all__ = [
+    "AltMinSettings",
     "Billboard",
     "ExponentialSubspace",
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
     "PersonalBudgetRidge",
+    "PrivateAltMin",
     "PrivateFedRep",
     "PrivateMarginClassifier",
     "SingleModel",

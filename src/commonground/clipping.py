@@ -17,6 +17,7 @@ stated μ (``accounting.personal``).
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numba import njit
@@ -271,6 +272,37 @@ class DirectionSums:
         return BoundedSum(
             symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
         )
+
+
+@dataclass(frozen=True, repr=False)
+class SymmetricSums:
+    """A sum of symmetric matrices, each of Frobenius norm at most ``clip_norm``; private."""
+
+    value: np.ndarray  # (p, p)
+    clip_norm: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def __add__(self, other: Self) -> Self:
+        assert self.clip_norm == other.clip_norm
+        return type(self)(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a matrix of norm at most C by another moves the sum by at most 2C, and so its symmetric half."""
+        return BoundedSum(
+            symmetric_half(self.value), 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name
+        )
+
+
+class PositiveSums(SymmetricSums):
+    """The same for positive semi-definite matrices."""
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖A − B‖² = ‖A‖² + ‖B‖² − 2 tr(AB) ≤ 2C², as tr(AB) ≥ 0 for positive A and B: √2·C instead of 2C."""
+        margin = 1.0 + rounding_margin(self.n_users)
+        return BoundedSum(symmetric_half(self.value), math.sqrt(2.0) * self.clip_norm * margin, name)
 
 
 @dataclass(frozen=True, repr=False)

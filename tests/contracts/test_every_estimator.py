@@ -23,6 +23,16 @@ ESTIMATORS: dict[str, Any] = {
     "PrivateFedRep, paper": cg.PrivateFedRep(
         rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(n_rounds=2)
     ),
+    "PrivateAltMin": cg.PrivateAltMin(rank=2, epsilon=4.0, simulation_seed=1),
+    "PrivateAltMin, no mean": cg.PrivateAltMin(
+        rank=2, epsilon=4.0, fit_intercept=False, shared_mean=False, simulation_seed=1
+    ),
+    "PrivateAltMin, logistic": cg.PrivateAltMin(rank=2, epsilon=4.0, loss="logistic", n_rounds=4, simulation_seed=1),
+    "PrivateAltMin, huber": cg.PrivateAltMin(rank=2, epsilon=4.0, loss="huber", n_rounds=4, simulation_seed=1),
+    "PrivateAltMin, paper": cg.PrivateAltMin(rank=2, epsilon=4.0, recipe="paper", simulation_seed=1),
+    "PrivateAltMin, groups": cg.PrivateAltMin(
+        rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.AltMinSettings(3, "groups")
+    ),
     "SingleModel": cg.SingleModel(epsilon=4.0, simulation_seed=1),
     "ExponentialSubspace": cg.ExponentialSubspace(rank=2, epsilon=4.0, n_candidates=64, n_stages=3, simulation_seed=1),
     "ExponentialSubspace, paper": cg.ExponentialSubspace(
@@ -194,7 +204,7 @@ def test_bad_input(estimator: Any, rows: Any) -> None:
             bad_call()
 
 
-@pytest.mark.parametrize("name", ["PrivateFedRep", "NonPrivateFedRep"])
+@pytest.mark.parametrize("name", ["PrivateFedRep", "PrivateAltMin", "NonPrivateFedRep"])
 @pytest.mark.parametrize("rank", [0, -1, 8, 9, 1.5, "two", True])
 def test_impossible_ranks(name: str, rank: Any, rows: Any) -> None:
     X, y, ids = rows
@@ -202,14 +212,14 @@ def test_impossible_ranks(name: str, rank: Any, rows: Any) -> None:
         getattr(cg, name)(rank=rank).fit(X, y, users=ids)
 
 
-@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.SingleModel])
+@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.PrivateAltMin, cg.SingleModel])
 def test_a_large_delta_warns(make: Any, rows: Any) -> None:
     X, y, ids = rows
     with pytest.warns(cg.errors.PrivacyWarning, match="delta"):
         make(delta=0.1).fit(X, y, users=ids)
 
 
-@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.SingleModel])
+@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.PrivateAltMin, cg.SingleModel])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 1e-6), (-1, 1e-6), (np.nan, 1e-6), (1, 0), (1, 1)])
 def test_impossible_budgets(make: Any, epsilon: float, delta: float, rows: Any) -> None:
     X, y, ids = rows

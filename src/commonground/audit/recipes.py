@@ -11,6 +11,8 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
 from commonground.errors import InputError, RecipeWarning
+from commonground.estimators.altmin import PrivateAltMin
+from commonground.estimators.altmin_paper import AltMinSettings
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
@@ -31,7 +33,9 @@ class Claim:
     epsilon: float = 1.0
     delta: float = 1e-6
     rank: int = 1
-    n_rounds: int | None = 3  # of PrivateFedRep's default recipe; the others have a fixed number
+    n_rounds: int | None = (
+        3  # of the default recipes of PrivateFedRep and PrivateAltMin; the others have a fixed number
+    )
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)  # refuses what is no budget
@@ -73,6 +77,21 @@ def _fedrep_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecipeWarning)  # its batches do not fit its own setting for rank > 1
         return model.fit(users)
+
+
+def _altmin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return PrivateAltMin(
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
+        fit_intercept=False,
+    ).fit(users)  # fmt: skip
+
+
+def _altmin_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    # One group holds everybody: what a person in it can show is what a person in any group can. Four rows each are used.
+    settings = AltMinSettings(n_rounds=1, schedule="groups", rows_per_user=4)
+    return PrivateAltMin(
+        claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed, paper_settings=settings
+    ).fit(users)  # fmt: skip
 
 
 def _single_model(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
@@ -126,6 +145,8 @@ RECIPES = {
         Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
         Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep_few),
         Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
+        Recipe("altmin", "PrivateAltMin without shared mean", "aligned", _altmin),
+        Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
         Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
         Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
@@ -153,6 +174,13 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
     if statement.algorithm == "Private FedRep":
         with_mean = any("shared mean" in name for name in names)
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
+    elif statement.algorithm == "Private AltMin":
+        name = "altmin-paper" if statement.recipe == "paper" else "altmin"
+        if any("shared mean" in name for name in names) or statement.parameters.get("loss") != "square":
+            raise InputError(
+                f"{billboard} is Private AltMin with a shared mean or another loss than the square; recipe 'altmin' audits "
+                "it without. Audit that one by name."
+            )
     else:
         known = {
             "Ridge with personal budgets": "ridge",
