@@ -108,14 +108,14 @@ def unbounded_scores() -> Iterator[None]:
         yield
 
 
-_FEDREP = ("fedrep", "fedrep-no-mean", "fedrep-paper")
+_FEDREP = ("fedrep", "fedrep-no-mean", "fedrep-few", "fedrep-paper")
 BROKEN = {
     broken.name: broken
     for broken in (
         Broken("half-noise", "σ halved", (*_FEDREP, "single-model", "ridge", "own-data"), None, half_noise),
         Broken("unclipped-init", "initialisation not clipped", _FEDREP, None, unclipped_init),
         Broken(
-            "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "single-model", "own-data"),
+            "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "fedrep-few", "single-model", "own-data"),
             "huge", free_thresholds,
         ),
         Broken(

@@ -61,6 +61,13 @@ def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None) -> PersonalMod
     ).fit(users)  # fmt: skip
 
 
+def _fedrep_few(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """As few people as an audit has are what its many small rounds are for."""
+    return PrivateFedRep(
+        claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False
+    ).fit(users)  # fmt: skip
+
+
 def _fedrep_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     model = PrivateFedRep(claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed)
     with warnings.catch_warnings():
@@ -117,6 +124,7 @@ RECIPES = {
     for recipe in (
         Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
         Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
+        Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep_few),
         Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
         Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
@@ -162,6 +170,10 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
             raise InputError(
                 f"{billboard} was made by ridge with method {statement.recipe!r}; only 'statistics' can be audited by replay."
             )
+    if name == "fedrep-no-mean" and sum(": sizes" in event for event in names) < sum(
+        ": clipped" in event for event in names
+    ):
+        name = "fedrep-few"
     rounds = [int(found[1]) for found in (re.match(r"(?:round|stage) (\d+)", event) for event in names) if found]
     claim = replace(
         claim, epsilon=statement.epsilon, delta=statement.delta or claim.delta, n_rounds=max(rounds, default=None)
