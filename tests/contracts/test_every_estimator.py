@@ -62,7 +62,8 @@ def rows(request: pytest.FixtureRequest, people: Any) -> tuple[np.ndarray, np.nd
     """A classifier sees on which side of zero labels are."""
     X, y, ids = people
     called = getattr(request.node, "callspec", None)
-    return (X, np.where(y > 0, 1.0, -1.0), ids) if called and is_classifier(called.params.get("estimator")) else people
+    estimator = called.params.get("estimator") if called else None
+    return people if estimator is None or not is_classifier(estimator) else (X, np.where(y > 0, 1.0, -1.0), ids)
 
 
 def numbers(model: Any) -> Any:
