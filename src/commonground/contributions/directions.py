@@ -39,7 +39,7 @@ def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     directions = np.zeros((n, d))
@@ -81,7 +81,7 @@ def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_inter
     return DirectionSums.of(directions, block.person_weights)
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     bins = np.zeros(n, np.int64)

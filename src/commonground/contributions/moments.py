@@ -48,7 +48,7 @@ def _within(value, low, high):  # type: ignore[no-untyped-def]
     return high if value > high else value if value > low else low
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, label_high, label_centre, label_factor):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     size = d + 1 + (constant > 0)

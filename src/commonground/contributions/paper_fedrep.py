@@ -9,7 +9,7 @@ from commonground.clipping import CHUNK, ClippedSums, clip_factors
 from commonground.users import Block
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
@@ -43,7 +43,7 @@ def pair_sums(block: Block, clip_norm: float) -> ClippedSums:
     return ClippedSums(sums.sum(axis=0), clip_norm, block.n_users)
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _batch_gradients(X, y, offsets, U, batch, shift):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     pulled, heads = np.zeros((n, d)), np.zeros((n, k))
@@ -91,7 +91,7 @@ def batch_gradient_sums(block: Block, embedding: np.ndarray, batch: int, shift: 
     return ClippedSums((pulled * factors[:, None]).T @ heads, clip_norm, block.n_users)
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
     """Plain least squares on each person's second half of rows (Alg. 1, line 14)."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]

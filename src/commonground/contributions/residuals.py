@@ -12,7 +12,7 @@ from commonground.contributions.kernels import TINY_RIDGE
 from commonground.users import Block
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _residual_gradients(X, y, offsets, weights, U, w, shared_intercept, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK

@@ -19,7 +19,7 @@ from commonground.users import Block
 _RIDGE = 0.1  # of the mean eigenvalue
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
