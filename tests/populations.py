@@ -28,6 +28,7 @@ def replace_person(block: Block, person: int, X: np.ndarray, y: np.ndarray) -> B
         np.concatenate([labels for _, labels in parts]).astype(block.y.dtype),
         offsets,
         first=0,
+        weights=block.weights,
     )
 
 

@@ -32,10 +32,12 @@ def test_only_the_gate_draws() -> None:
     """OpenDP and generators appear in the gate; simulated data and the coins of a one-run audit have their own."""
     assert users_of("opendp") == {"gate/noise.py"}
     drawing = {
-        name for name, text in FILES.items() if re.search(r"np\.random|default_rng|standard_normal|random\.", text)
+        name
+        for name, text in FILES.items()
+        if re.search(r"np\.random|default_rng|standard_normal|random\.", text) and not name.startswith("reproduce/")
     }
     # audit/one_run.py: which canary is which is the auditor's secret, not protection; it must not share the noise's stream
-    assert drawing == {"gate/noise.py", "gate/randomness.py", "datasets.py", "audit/one_run.py"}
+    assert drawing == {"gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "audit/one_run.py"}
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())
 
 

@@ -1,6 +1,7 @@
 """STYLE's neighbour test: whoever replaces a person, no private sum moves by more than its stated sensitivity."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from commonground.clipping import (
     clip_factors,
     from_symmetric_half,
     lower_edge,
+    rounding_margin,
     symmetric_half,
 )
 from commonground.contributions.directions import direction_sums, energy_counts
@@ -78,6 +80,23 @@ def test_replacing_a_person_moves_the_sum_by_at_most_its_sensitivity(name: str, 
     assert largest > 0, "the statistic does not read the rows"
 
 
+@pytest.mark.parametrize("weight", [0.0, 2.0**-20, 0.125, 1.0])
+@pytest.mark.parametrize("name", [name for name in STATISTICS if not name.startswith("paper")])
+@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
+def test_a_person_moves_the_sum_by_at_most_her_weight(name: str, weight: float) -> None:
+    """Room for rounding is in units of the whole sensitivity: ``accounting.personal`` takes it off everybody's weight."""
+    block = ragged_block(0)
+    weights = np.random.default_rng(3).integers(0, 2**20, block.n_users) / 2.0**20
+    weights[3] = weight
+    block = replace(block, weights=weights)
+    before = STATISTICS[name](block)
+    for kind, (X, y) in strange_people(D).items():
+        after = STATISTICS[name](replace_person(block, person=3, X=X, y=y))
+        moved = float(np.linalg.norm(after.value - before.value))
+        assert moved <= (weight + rounding_margin(block.n_users)) * before.sensitivity, f"{kind} moved it by {moved}"
+        assert weight > 0 or moved == 0.0, f"{kind} takes part"
+
+
 def test_two_opposite_people_reach_the_sensitivity() -> None:
     """2C is not only enough but needed: people with equal rows and opposite labels nearly attain it."""
     block = ragged_block(0, n_users=5)
@@ -122,7 +141,7 @@ def test_binned_sums_clip_at_every_edge_like_the_slow_version(seed: int) -> None
     rng = np.random.default_rng(seed)
     contributions = [rng.standard_normal((2, 3)) * 10 ** rng.uniform(-1, 1) for _ in range(200)]
     lowest, window = 113, 16
-    sums = BinnedSums(np.zeros(N_BINS, int), np.zeros((window, 2, 3)), np.zeros((window, 2, 3)), lowest)
+    sums = BinnedSums(np.zeros(N_BINS), np.zeros((window, 2, 3)), np.zeros((window, 2, 3)), lowest, 0)
     for g in contributions:
         norm = np.linalg.norm(g)
         b = bin_of(norm**2)
@@ -158,7 +177,7 @@ def test_symmetric_half_is_an_isometry(seed: int) -> None:
 
 
 def test_directions_longer_than_one_are_clipped() -> None:
-    sums = DirectionSums.of(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 1.0], [np.inf, 0.0]]))
+    sums = DirectionSums.of(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 1.0], [np.inf, 0.0]]), np.ones(4))
     np.testing.assert_allclose(sums.second_moment, np.array([[0.36, 0.48], [0.48, 0.64]]) * 1.25)
 
 
@@ -167,7 +186,7 @@ def test_clip_factors() -> None:
 
 
 @pytest.mark.parametrize(
-    "private", [BinnedSums(np.full(N_BINS, 777), np.full((2, 1, 1), 777.0), np.full((2, 1, 1), 777.0), 1)]
+    "private", [BinnedSums(np.full(N_BINS, 777), np.full((2, 1, 1), 777.0), np.full((2, 1, 1), 777.0), 1, 777)]
 )
 def test_private_sums_do_not_print(private: object) -> None:
     assert "777" not in repr(private)

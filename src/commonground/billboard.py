@@ -40,6 +40,7 @@ class Statement:
     events: tuple[GaussianEvent, ...]
     unit: str = "person"
     relation: str = "replace-one"
+    budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -58,12 +59,22 @@ class Statement:
             return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
         if not self.events:
             return f"{what}. Nothing that depends on anybody's data is published."
+        whose, cost = f"(ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for every person", ""
+        if self.budgets is not None:
+            quantiles, absent = self.budgets["quantiles"], self.budgets["taking no part"]
+            spread = f"from {quantiles['0']:g} to {quantiles['1']:g}, median {quantiles['0.5']:g}"
+            nobody = f"; {absent:,} take no part" if absent else ""
+            whose = (
+                f"(ε_i, δ = {self.delta:g})-differentially private for every person i, with an ε_i of her own "
+                f"({spread}{nobody})"
+            )
+            cost = " to the person with the largest budget, and to everybody else no more than her own"
         paragraph = (
-            f"{what}. What is published here is (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for "
-            f"every person: the unit is one {self.unit} with all of her rows, and neighbouring data sets differ in that "
-            f"one person's whole data is replaced by any other; the number of people is public. The published values "
-            f"are the only ones that depend on more than one person's data. They passed one gate in {len(self.events)} "
-            f"noisy releases, which together cost ε = {self.epsilon_spent:.4g} at this δ by exact Gaussian composition. "
+            f"{what}. What is published here is {whose}: the unit is one {self.unit} with all of her rows, and "
+            f"neighbouring data sets differ in that one person's whole data is replaced by any other; the number of "
+            f"people is public. The published values are the only ones that depend on more than one person's data. They "
+            f"passed one gate in {len(self.events)} noisy releases, which together cost ε = {self.epsilon_spent:.4g} at "
+            f"this δ by exact Gaussian composition{cost}. "
             f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
             f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
         )

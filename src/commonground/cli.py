@@ -1,4 +1,4 @@
-"""The command line: train, statement, personalize, predict, ledger, demo."""
+"""The command line: train, statement, personalize, predict, ledger, audit, reproduce, demo."""
 
 import json
 import sys
@@ -19,6 +19,7 @@ from commonground.errors import CommongroundError, InputError, PrivacyWarning, R
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.heads.files import Heads
 from commonground.ledger.cli import ledger_app, population_for_training
+from commonground.reproduce.cli import reproduce
 from commonground.tables import read_rows, write_table
 from commonground.users import Users
 
@@ -51,6 +52,9 @@ def train(
     rank: Annotated[int, typer.Option(help="Number of shared directions.")] = 2,
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")] = 1e-6,
+    budget: Annotated[
+        str | None, typer.Option(help="Column with everybody's own ε, used instead of --epsilon; 0 takes no part.")
+    ] = None,
     recipe: Annotated[
         str, typer.Option(help="'default', or 'paper' for the published algorithm line by line.")
     ] = "default",
@@ -68,7 +72,7 @@ def train(
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
     people = population_for_training(ledger, population, out)
-    users = Users.from_table(table, user=user, label=label, features=_split(features))
+    users = Users.from_table(table, user=user, label=label, features=_split(features), budget=budget)
     model = PrivateFedRep(
         rank, epsilon, delta, recipe=recipe, fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds,
         keep_heads=False, simulation_seed=simulation_seed, verbose=not as_json,
@@ -165,6 +169,7 @@ def demo(
 
 
 app.command("audit")(audit)
+app.command("reproduce")(reproduce)
 
 
 def _split(features: str | None) -> list[str] | None:

@@ -9,6 +9,10 @@ bin edge C follows without reading the rows again:
 
 So one read of the rows serves both releases of a round: first the histogram of sizes, which (noised) chooses C, then the
 sum clipped at that C.
+
+A person may count less than others, w_j ≤ 1 (``Users.weighted``): her clipped contribution is multiplied by w_j in sums and
+histograms alike, so replacing her moves each of them by w_j times the stated sensitivity, and she spends w_j times the
+stated μ (``accounting.personal``).
 """
 
 import math
@@ -76,7 +80,10 @@ def rounding_margin(n_users: int) -> float:
 
 @dataclass(frozen=True, repr=False)
 class SizeCounts:
-    """How many people fall in each of some bins of the public grid; private."""
+    """How many people fall in each of some bins of the public grid, each counting her weight; private.
+
+    Weights are multiples of 2⁻²⁰, so that adding them up is exact.
+    """
 
     counts: np.ndarray  # (bins,)
 
@@ -88,27 +95,34 @@ class SizeCounts:
 
     def bounded(self, name: str) -> BoundedSum:
         """Replacing a person takes one from a bin and adds one to another: √2."""
-        return BoundedSum(self.counts.astype(np.float64), math.sqrt(2.0), name)
+        return BoundedSum(np.asarray(self.counts, dtype=np.float64), math.sqrt(2.0), name)
 
 
 @dataclass(frozen=True, repr=False)
 class BinnedSums:
     """Sums over people kept apart by the size of the contribution; private, like the BoundedSums made from it."""
 
-    counts: np.ndarray  # (N_BINS,) people per bin
+    counts: np.ndarray  # (N_BINS,) people per bin, each counting her weight
     raw: np.ndarray  # (window, k, d) sums of the contributions of the people in a bin of the window
     unit: np.ndarray  # (window, k, d) the same, every contribution scaled to norm one
     lowest: int  # first bin of the window; smaller contributions are in the window's first bin, larger in its last
+    n_users: int
 
     def __repr__(self) -> str:
         return "<BinnedSums: private>"
 
     def __add__(self, other: "BinnedSums") -> "BinnedSums":
         assert self.lowest == other.lowest
-        return BinnedSums(self.counts + other.counts, self.raw + other.raw, self.unit + other.unit, self.lowest)
+        return BinnedSums(
+            self.counts + other.counts,
+            self.raw + other.raw,
+            self.unit + other.unit,
+            self.lowest,
+            self.n_users + other.n_users,
+        )
 
     @classmethod
-    def of(cls, contributions: np.ndarray, lowest: int, window: int) -> "BinnedSums":
+    def of(cls, contributions: np.ndarray, weights: np.ndarray, lowest: int, window: int) -> "BinnedSums":
         """Bin and add up (people, k, d) contributions that are already at hand."""
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite lands in bin 0
             squared = (contributions**2).sum(axis=(1, 2))
@@ -120,15 +134,17 @@ class BinnedSums:
         for start in range(0, len(bins), CHUNK):
             people = np.arange(start, min(start + CHUNK, len(bins)))
             people = people[bins[people] > 0]
-            for to, values in ((raw, contributions[people]), (unit, contributions[people] / norms[people])):
+            weighted = weights[people, None, None] * contributions[people]
+            for to, values in ((raw, weighted), (unit, weighted / norms[people])):
                 part = np.zeros_like(to)
                 np.add.at(part, at[people], values)
                 to += part
-        return cls(np.bincount(bins, minlength=N_BINS), raw, unit, lowest)
+        return cls(np.bincount(bins, weights, minlength=N_BINS), raw, unit, lowest, len(bins))
 
     @property
-    def n_users(self) -> int:
-        return int(self.counts.sum())
+    def total_weight(self) -> float:
+        """How many people in full all people together count; public, as budgets and n are."""
+        return float(self.counts.sum())
 
     def whole_histogram(self, name: str) -> BoundedSum:
         """How many people send contributions of which size, over the whole grid."""
@@ -193,11 +209,11 @@ class DirectionSums:
         return DirectionSums(self.second_moment + other.second_moment, self.n_users + other.n_users)
 
     @classmethod
-    def of(cls, directions: np.ndarray) -> "DirectionSums":
-        """Clip each row to norm one and add up the outer products."""
+    def of(cls, directions: np.ndarray, weights: np.ndarray) -> "DirectionSums":
+        """Clip each row to norm one and add up the outer products, each times its person's weight."""
         norms = np.linalg.norm(directions, axis=1)
         finite = np.where(np.isfinite(norms)[:, None], directions, 0.0)
-        inside = finite * clip_factors(norms, 1.0)[:, None]
+        inside = finite * (clip_factors(norms, 1.0) * np.sqrt(weights))[:, None]
         chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
         return cls(sum(chunk.T @ chunk for chunk in chunks), len(inside))
 

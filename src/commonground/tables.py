@@ -476,6 +476,19 @@ def open_table(
     return Table(ArrowSource(source), columns, source.column(user))
 
 
+def column_names(source: Any) -> list[str]:
+    """The names of all columns of any kind of table."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        paths = table_files(path)
+        if paths[0].suffix.lower() == ".parquet":
+            return list(ParquetSource(paths).schema.names)
+        return list(guess_csv_schema(path).names)
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        return list(source.schema.names)
+    return [str(name) for name in getattr(source, "columns", [])]
+
+
 def comes_from(value: object, library: str, class_name: str | None = None) -> bool:
     """Whether the value's class, or a parent of it, is from a library, which need not be installed."""
     return any(
@@ -540,13 +553,13 @@ def table_files(path: Path) -> list[Path]:
 # --- rows to predict, and files to write ------------------------------------------------------------------------------
 
 
-def read_rows(path: PathLike, user: str, features: Sequence[str]) -> tuple[pa.ChunkedArray, np.ndarray]:
-    """Ids and feature values of a file's rows, in their order, all in memory."""
-    table = open_table(path, user, None, features, sys.maxsize, Scratch(None))
+def read_rows(source: Any, user: str, features: Sequence[str]) -> tuple[Any, np.ndarray]:
+    """Ids and feature values of a table's rows, in their order, all in memory."""
+    table = open_table(source, user, None, features, sys.maxsize, Scratch(None))
     X = np.empty((table.source.n_rows, len(features)), dtype=table.dtype)
     for row, first_column, matrix in table.matrices():
         X[row : row + len(matrix), first_column : first_column + matrix.shape[1]] = matrix
-    ids = table.user_ids if isinstance(table.user_ids, pa.ChunkedArray) else pa.chunked_array(table.user_ids(2**16))
+    ids = pa.chunked_array(table.user_ids(2**16)) if callable(table.user_ids) else table.user_ids
     return ids, X
 
 

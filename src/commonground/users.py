@@ -7,6 +7,7 @@ or on disk.
 import errno
 import numbers
 from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -23,9 +24,11 @@ from commonground.tables import (
     Rows,
     Scratch,
     bad_value,
+    column_names,
     load_rows,
     not_numeric,
     open_table,
+    read_rows,
     require_finite,
     require_unique,
 )
@@ -39,6 +42,7 @@ class Block:
     y: np.ndarray  # (rows,) of the same dtype
     offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
     first: int  # position of the block's first person in Users.ids
+    weights: np.ndarray | None = None  # (people,) how much each counts, from 0 to 1; None: everybody in full
 
     def __repr__(self) -> str:
         return "<Block: private>"
@@ -50,6 +54,10 @@ class Block:
     @property
     def n_rows(self) -> int:
         return len(self.y)
+
+    @property
+    def person_weights(self) -> np.ndarray:
+        return np.ones(self.n_users) if self.weights is None else self.weights
 
 
 class Users:
@@ -88,6 +96,8 @@ class Users:
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.label_name = label_name
         self.user_name = user_name
+        self.budgets: np.ndarray | None = None  # (n,) everybody's own ε, where the table has them
+        self._weights: np.ndarray | None = None
 
     def __repr__(self) -> str:
         return f"Users(n_users={self.n_users}, n_features={self.n_features})"
@@ -135,12 +145,14 @@ class Users:
         label: str = "y",
         features: Sequence[str] | None = None,
         *,
+        budget: str | None = None,
         max_memory: int = 2 * 2**30,
         scratch: PathLike | None = None,
     ) -> "Users":
         """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
 
-        ``features=None`` takes every other column. A file that needs more than ``max_memory`` bytes as a matrix stays
+        ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
+        a person; estimators then keep to it. A file that needs more than ``max_memory`` bytes as a matrix stays
         on disk. Parquet grouped by person, with few columns or row groups that are not large, is read as it is; other
         files through a copy under ``scratch`` (default: the system's temporary folder) that is removed with the object.
         """
@@ -148,6 +160,8 @@ class Users:
             raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
         folder = Scratch(scratch)
         try:
+            if budget is not None and features is None:
+                features = [name for name in column_names(source) if name not in (user, label, budget)]
             table = open_table(source, user, label, features, max_memory, folder)
             name = f"Column {user!r}"
             id_batches, keys, _ = as_id_batches(table.user_ids, name)
@@ -159,7 +173,23 @@ class Users:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
             raise
-        return cls(people, rows, feature_names=table.columns.features, label_name=label, user_name=user)
+        users = cls(people, rows, feature_names=table.columns.features, label_name=label, user_name=user)
+        if budget is not None:
+            users.budgets = users._one_value_each(source, user, budget)
+        return users
+
+    def _one_value_each(self, source: Any, user: str, column: str) -> np.ndarray:
+        """A column that says the same in all rows of a person, one value for each person."""
+        ids, values = read_rows(source, user, [column])
+        person = self.index_of(ids)
+        of_person = np.full(self.n_users, np.nan)
+        of_person[person] = values[:, 0]
+        if not np.array_equal(of_person[person], values[:, 0]):
+            several = self.ids.tolist()[int(person[np.argmax(of_person[person] != values[:, 0])])]
+            raise InputError(
+                f"Person {several!r} has several values in column {column!r}. Give her the same in all rows."
+            )
+        return of_person
 
     @cached_property
     def ids(self) -> np.ndarray:
@@ -184,7 +214,17 @@ class Users:
             fitting = int(np.searchsorted(offsets, offsets[edges[-1]] + most_rows, side="right")) - 1
             edges.append(max(fitting, edges[-1] + 1))
         for (first, end), (X, y) in zip(pairwise(edges), self._rows.read(offsets[edges]), strict=True):
-            yield Block(X, y, offsets[first : end + 1] - offsets[first], first)
+            weights = None if self._weights is None else self._weights[first:end]
+            yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
+
+    def weighted(self, weights: np.ndarray) -> "Users":
+        """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        assert weights.shape == (self.n_users,)
+        assert ((weights >= 0) & (weights <= 1)).all()
+        same = copy(self)
+        same._weights = weights
+        return same
 
     def index_of(self, ids: Any) -> np.ndarray:
         """The position of each id in `ids`, -1 for people who are not here."""

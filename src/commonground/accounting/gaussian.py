@@ -12,6 +12,7 @@ margins are far larger than the rounding of the curve itself, and far too small 
 import math
 from collections.abc import Iterable
 
+import numpy as np
 from scipy.special import log_ndtr
 
 _EPSILON_MARGIN = 1e-12
@@ -66,6 +67,31 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if gaussian_delta(middle, epsilon) <= delta else (low, middle)
     return low * (1 - _MU_MARGIN)
+
+
+def gaussian_mus(epsilons: np.ndarray, delta: float) -> np.ndarray:
+    """``gaussian_mu`` for many ε at once, 0 for ε = 0.
+
+    >>> gaussian_mus(np.array([0.0, 1.0]), 1e-6) == [0.0, gaussian_mu(1.0, 1e-6)]
+    array([ True,  True])
+    """
+    low = np.zeros(len(epsilons))
+    high = np.where(epsilons > 0, 1.0, 0.0)
+    while (growing := (_deltas(high, epsilons) <= delta) & (epsilons > 0)).any():
+        high = np.where(growing, 2 * high, high)
+    for _ in range(200):
+        middle = (low + high) / 2
+        private = _deltas(middle, epsilons) <= delta
+        low, high = np.where(private, middle, low), np.where(private, high, middle)
+    return low * (1 - _MU_MARGIN)
+
+
+def _deltas(mus: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
+    """``gaussian_delta`` elementwise."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        upper = log_ndtr(mus / 2 - epsilons / mus)
+        lower = epsilons + log_ndtr(-mus / 2 - epsilons / mus)
+        return np.where((mus > 0) & (lower < upper), -np.exp(upper) * np.expm1(lower - upper), 0.0)
 
 
 def compose(mus: Iterable[float]) -> float:

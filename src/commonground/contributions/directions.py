@@ -77,11 +77,12 @@ def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[n
 
 def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
     """Σ_j u_j u_jᵀ over the people of a block, after the shared part is removed from their labels."""
-    return DirectionSums.of(_directions(block.X, block.y, block.offsets, mean, intercept, local_intercept))
+    directions = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept)
+    return DirectionSums.of(directions, block.person_weights)
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def _energy_counts(X, offsets, local_intercept):  # type: ignore[no-untyped-def]
+def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     bins = np.zeros(n, np.int64)
     for j in prange(n):
@@ -99,12 +100,12 @@ def _energy_counts(X, offsets, local_intercept):  # type: ignore[no-untyped-def]
         if local_intercept:
             energy -= (sums * sums).sum() / m
         bins[j] = bin_of(energy / ((m - local_intercept) * d))
-    counts = np.zeros(N_BINS, np.int64)
+    counts = np.zeros(N_BINS)
     for j in range(n):
-        counts[bins[j]] += 1
+        counts[bins[j]] += weights[j]
     return counts
 
 
 def energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
     """How many people have which mean squared feature value (about their own mean, with a local intercept)."""
-    return SizeCounts(_energy_counts(block.X, block.offsets, local_intercept))
+    return SizeCounts(_energy_counts(block.X, block.offsets, block.person_weights, local_intercept))

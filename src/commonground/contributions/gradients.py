@@ -29,17 +29,17 @@ def embedding_gradient_sums(
     if mean is not None:
         W[k] = mean
     counts, raw, unit = kernels.embedding_gradients(
-        block.X, block.y, block.offsets, W, k, mean is not None, intercept, local_intercept, lowest, WINDOW,
+        block.X, block.y, block.offsets, block.person_weights, W, k, mean is not None, intercept, local_intercept, lowest, WINDOW,
         int(np.diff(block.offsets).max()),
     )  # fmt: skip
-    return BinnedSums(counts.sum(axis=0), kernels.sum_over_chunks(raw), kernels.sum_over_chunks(unit), lowest)
+    return _binned(block, counts, raw, unit, lowest)
 
 
 def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
     """Person j sends the mean of her rows."""
     with np.errstate(over="ignore", invalid="ignore"):
         means = np.add.reduceat(block.X.astype(np.float64), block.offsets[:-1]) / np.diff(block.offsets)[:, None]
-    return BinnedSums.of(means[:, None, :], lowest, WINDOW)
+    return BinnedSums.of(means[:, None, :], block.person_weights, lowest, WINDOW)
 
 
 def mean_gradient_sums(
@@ -47,7 +47,12 @@ def mean_gradient_sums(
 ) -> BinnedSums:
     """Person j sends (X_jᵀ r_j, Σ r_j)/m_j, r_j the residual of the one linear model for everybody."""
     counts, raw, unit = kernels.mean_gradients(
-        block.X, block.y, block.offsets, mean.astype(block.X.dtype), intercept, centred, with_intercept, lowest, WINDOW,
-        int(np.diff(block.offsets).max()),
+        block.X, block.y, block.offsets, block.person_weights, mean.astype(block.X.dtype), intercept, centred,
+        with_intercept, lowest, WINDOW, int(np.diff(block.offsets).max()),
     )  # fmt: skip
-    return BinnedSums(counts.sum(axis=0), kernels.sum_over_chunks(raw), kernels.sum_over_chunks(unit), lowest)
+    return _binned(block, counts, raw, unit, lowest)
+
+
+def _binned(block: Block, counts: np.ndarray, raw: np.ndarray, unit: np.ndarray, lowest: int) -> BinnedSums:
+    raw, unit = kernels.sum_over_chunks(raw), kernels.sum_over_chunks(unit)
+    return BinnedSums(counts.sum(axis=0), raw, unit, lowest, block.n_users)

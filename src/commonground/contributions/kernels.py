@@ -83,17 +83,21 @@ def _spare(sums, window, width):
 
 
 @njit(fastmath=FAST, error_model="numpy")
-def _count_and_queue(sums, v, k, width, scale, squared, lowest, window):
-    """Count the contribution scale·v gᵀ of this squared norm, g in the spare slot, and queue it for its bin's sums."""
+def _count_and_queue(sums, v, k, width, scale, squared, weight, lowest, window):
+    """Count the contribution scale·v gᵀ of this squared norm, g in the spare slot, and queue it for its bin's sums.
+
+    The person counts ``weight`` in all three: the size of her contribution is taken before, so that hers is clipped like
+    everybody's.
+    """
     b = bin_of(squared)
-    put(sums.counts, b, item(sums.counts, b) + 1)
+    put(sums.counts, b, item(sums.counts, b) + weight)
     if b == 0:
         return
     w = min(max(b - lowest, 0), window - 1)
     q = item(sums.n_waiting, w)
     inverse_norm = 1.0 / math.sqrt(squared)
     for c in range(k):
-        factor = item(v, c * LANES) * scale
+        factor = item(v, c * LANES) * scale * weight
         at = (w * k + c) * 2 * QUEUE + q
         put(sums.factors, at, factor)
         put(sums.factors, at + QUEUE, factor * inverse_norm)
@@ -282,7 +286,9 @@ Work = namedtuple("Work", ["P", "r", "gram", "G", "inverse_diagonal", "v", "peop
 
 
 @njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
-def embedding_gradients(X, y, offsets, W, k, has_mean, shared_intercept, local_intercept, lowest, window, max_rows):
+def embedding_gradients(
+    X, y, offsets, weights, W, k, has_mean, shared_intercept, local_intercept, lowest, window, max_rows
+):
     """Sums over people of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²), kept apart by the size of each person's contribution.
 
     W holds the columns of the embedding U, then the shared mean w₀ when ``has_mean``. Returns, chunk by chunk, how many
@@ -293,7 +299,7 @@ def embedding_gradients(X, y, offsets, W, k, has_mean, shared_intercept, local_i
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     width = _padded(d, LANES)
-    counts = np.zeros((n_chunks, N_BINS), np.int64)
+    counts = np.zeros((n_chunks, N_BINS))
     raw = np.zeros((n_chunks, window, k, width))
     unit = np.zeros((n_chunks, window, k, width))
     columns = np.zeros((_padded(k + has_mean, 2), d), X.dtype)
@@ -310,18 +316,18 @@ def embedding_gradients(X, y, offsets, W, k, has_mean, shared_intercept, local_i
             np.empty((k + 1, k + 1, LANES)),
             np.empty((k, LANES)),
             np.empty((k, LANES)),
-            np.empty((LANES, 3), np.int64),
+            np.empty((LANES, 4), np.int64),
         )
         accumulators = counts[chunk], raw[chunk], unit[chunk]
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         queues = _queues(window, k, width, X)
         model = columns, k, has_mean, shared_intercept, local_intercept
-        _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, accumulators, queues)
+        _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, work, accumulators, queues)
     return counts, raw[:, :, :, :d], unit[:, :, :, :d]
 
 
 @njit(fastmath=FAST, error_model="numpy")
-def _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, accumulators, queues):
+def _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, work, accumulators, queues):
     """The people of one chunk, in batches: project each; solve their heads side by side; pull each back and queue."""
     d, line = X.shape[1], LINE_BYTES // X.itemsize
     window, width, height = accumulators[1].shape[0], accumulators[1].shape[2], work.gram.shape[1]
@@ -336,10 +342,10 @@ def _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, acc
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         if m - k - local_intercept > 0:
             _project(x, d, lo, m, w, columns.shape[0], shifted(projections, used), _padded(m, LANES), line)
-            batch[size, 0], batch[size, 1], batch[size, 2] = lo, m, used
+            batch[size, 0], batch[size, 1], batch[size, 2], batch[size, 3] = lo, m, used, j
             size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
         else:  # the head fits these rows exactly: nothing is left to learn the embedding from
-            accumulators[0][0] += 1
+            accumulators[0][0] += weights[j]
         if size < LANES and n_rows < batch_rows and j + 1 < people[1]:
             continue
         for lane in range(size):
@@ -369,13 +375,13 @@ def _embedding_chunk(X, y, offsets, people, model, lowest, batch_rows, work, acc
                 squared = (
                     math.nan
                 )  # the factors of the norm may be denormal, and then it is not the norm of what is added
-            _count_and_queue(sums, v, k, width, scale, squared, lowest, window)
+            _count_and_queue(sums, v, k, width, scale, squared, weights[batch[lane, 3]], lowest, window)
         size = n_rows = used = 0
     _add_remaining(sums, k, width, window)
 
 
 @njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
-def mean_gradients(X, y, offsets, w, intercept, centred, with_intercept, lowest, window, max_rows):
+def mean_gradients(X, y, offsets, weights, w, intercept, centred, with_intercept, lowest, window, max_rows):
     """The same sums for the linear model x → <w, x> + intercept: each person sends (X_jᵀ r_j, Σ r_j) / m_j.
 
     ``centred`` takes each person's own mean out of X and r for the slopes (she has a local intercept), not out of the
@@ -385,7 +391,7 @@ def mean_gradients(X, y, offsets, w, intercept, centred, with_intercept, lowest,
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     width = _padded(d + with_intercept, LANES)
-    counts = np.zeros((n_chunks, N_BINS), np.int64)
+    counts = np.zeros((n_chunks, N_BINS))
     raw = np.zeros((n_chunks, window, 1, width))
     unit = np.zeros((n_chunks, window, 1, width))
     columns = np.zeros((2, d), X.dtype)
@@ -397,12 +403,12 @@ def mean_gradients(X, y, offsets, w, intercept, centred, with_intercept, lowest,
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         queues = _queues(window, 1, width, X)
         model = columns, intercept, centred, with_intercept
-        _mean_chunk(X, y, offsets, people, model, lowest, work, accumulators, queues)
+        _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues)
     return counts, raw[:, :, :, : d + with_intercept], unit[:, :, :, : d + with_intercept]
 
 
 @njit(fastmath=FAST, error_model="numpy")
-def _mean_chunk(X, y, offsets, people, model, lowest, work, accumulators, queues):
+def _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues):
     d, line, rows = X.shape[1], LINE_BYTES // X.itemsize, work[0].shape[1]
     window, width = accumulators[1].shape[0], accumulators[1].shape[2]
     columns, intercept, centred, with_intercept = model
@@ -428,7 +434,7 @@ def _mean_chunk(X, y, offsets, people, model, lowest, work, accumulators, queues
             put(g, d, last)
             squared_g += np.float64(last) * np.float64(last)
         scale = 1.0 / dof
-        _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, lowest, window)
+        _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, weights[j], lowest, window)
     _add_remaining(sums, 1, width, window)
 
 

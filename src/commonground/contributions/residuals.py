@@ -13,10 +13,10 @@ from commonground.users import Block
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def _residual_gradients(X, y, offsets, U, w, shared_intercept, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
+def _residual_gradients(X, y, offsets, weights, U, w, shared_intercept, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
-    counts = np.zeros((n_chunks, N_BINS), np.int64)
+    counts = np.zeros((n_chunks, N_BINS))
     raw = np.zeros((n_chunks, window, 1, d))
     unit = np.zeros((n_chunks, window, 1, d))
     for chunk in prange(n_chunks):
@@ -25,7 +25,7 @@ def _residual_gradients(X, y, offsets, U, w, shared_intercept, local_intercept, 
             lo, m = offsets[j], offsets[j + 1] - offsets[j]
             dof = m - k - local_intercept
             if dof <= 0:
-                counts[chunk, 0] += 1
+                counts[chunk, 0] += weights[j]
                 continue
             A, r = np.zeros((m, k)), np.empty(m)
             for i in range(m):
@@ -45,7 +45,7 @@ def _residual_gradients(X, y, offsets, U, w, shared_intercept, local_intercept, 
                     gram[c, b] = (A[:, c] * A[:, b]).sum()
                 gram[c, c] += ridge
             if not solve_in_place(gram, v):
-                counts[chunk, 0] += 1
+                counts[chunk, 0] += weights[j]
                 continue
             g[:] = 0.0
             for i in range(m):
@@ -56,11 +56,11 @@ def _residual_gradients(X, y, offsets, U, w, shared_intercept, local_intercept, 
             g /= dof
             squared = (g * g).sum()
             b = bin_of(squared)
-            counts[chunk, b] += 1
+            counts[chunk, b] += weights[j]
             if b > 0:
                 at = min(max(b - lowest, 0), window - 1)
-                raw[chunk, at, 0] += g
-                unit[chunk, at, 0] += g / math.sqrt(squared)
+                raw[chunk, at, 0] += weights[j] * g
+                unit[chunk, at, 0] += weights[j] / math.sqrt(squared) * g
     return counts, raw, unit
 
 
@@ -69,6 +69,15 @@ def residual_gradient_sums(
 ) -> BinnedSums:
     """Person j sends X_jᵀ r_j / dof_j, r_j the residual of the shared mean and her best head."""
     counts, raw, unit = _residual_gradients(
-        block.X, block.y, block.offsets, embedding, mean, intercept, local_intercept, lowest, WINDOW
+        block.X,
+        block.y,
+        block.offsets,
+        block.person_weights,
+        embedding,
+        mean,
+        intercept,
+        local_intercept,
+        lowest,
+        WINDOW,
     )
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest)
+    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)

@@ -9,6 +9,8 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.gaussian import compose
+from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard import Billboard, check_features
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.ledger import Ledger, SharedLedger
@@ -25,6 +27,7 @@ class PersonalModel(BaseEstimator):
     user_ids_: np.ndarray  # in the order of heads_
     heads_: np.ndarray | None  # (n, k) private: row j belongs to person j alone; None with keep_heads=False
     own_intercepts_: np.ndarray | None
+    _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
 
     def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | SharedLedger | None = None) -> Self:
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays.
@@ -38,6 +41,9 @@ class PersonalModel(BaseEstimator):
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
         self.n_features_in_ = people.n_features
+        self._personal = self._budgets_of(people)
+        self.user_ids_ = people.ids
+        self._position_of: dict[Any, int] | None = None
         with self._paid_from(ledger) as book:
             self.billboard_ = self._publish(people, book)
         self._fit_heads(people)
@@ -49,7 +55,36 @@ class PersonalModel(BaseEstimator):
         name = type(self).__name__
         if not hasattr(self, "epsilon"):
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
-        return ledger.reserve(Budget(self.epsilon, self.delta), name)
+        budget = Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
+        return ledger.reserve(budget, name)
+
+    def _budgets_of(self, users: Users) -> PersonalBudgets | None:
+        if hasattr(self, "budgets"):
+            return personal_budgets(self.budgets, users, self.delta)
+        if users.budgets is not None and hasattr(self, "epsilon"):
+            raise InputError(
+                f"these people have budgets of their own, which {type(self).__name__} cannot keep to. Read the table "
+                "without budget= if one epsilon for everybody is agreed."
+            )
+        return None
+
+    def _declared(self, users: Users) -> tuple[Budget, Users]:
+        """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
+        if self._personal is None:
+            return check_budget(self.epsilon, self.delta, users.n_users), users
+        budget = self._personal.largest
+        return check_budget(budget.epsilon, budget.delta, users.n_users), users.weighted(self._personal.weights)
+
+    def spent(self, user_id: Any) -> float:
+        """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""
+        check_is_fitted(self, "billboard_")
+        position = int(self._positions([user_id])[0])
+        if position < 0:
+            raise UnknownUserError(f"user {user_id!r} was not in training, so nothing was spent on her.")
+        statement = self.billboard_.statement
+        if self._personal is None:
+            return statement.epsilon_spent
+        return self._personal.spent(position, compose(event.mu for event in statement.events))
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         raise NotImplementedError
@@ -59,13 +94,11 @@ class PersonalModel(BaseEstimator):
             self.heads_ = self.own_intercepts_ = None
             return
         board = self.billboard_
-        self.user_ids_ = users.ids
         self.heads_ = np.empty((users.n_users, board.rank))
         self.own_intercepts_ = np.empty(users.n_users)
         for block in users.blocks():
             here = slice(block.first, block.first + block.n_users)
             self.heads_[here], self.own_intercepts_[here] = self._block_heads(block)
-        self._position_of: dict[Any, int] | None = None
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         return self.billboard_.fit_heads(block)

@@ -1,6 +1,7 @@
 """Private FedRep: one shared embedding for everybody, one small head for each (P2, Algorithms 1 and 2)."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
-from commonground.estimators.base import PersonalModel, check_budget, check_rank
+from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
@@ -49,6 +50,8 @@ class PrivateFedRep(PersonalModel):
     ----------
     rank : k, the number of shared directions; fewer than the features.
     epsilon, delta : the budget for everything that is published, per person.
+    budgets : everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order
+        of ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
     recipe : "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep_paper``).
     fit_intercept : give each person an intercept of her own (local, free).
     shared_mean : release a shared linear model w₀ first (paid for).
@@ -71,7 +74,9 @@ class PrivateFedRep(PersonalModel):
     (√2 in Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
     histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram, size
     histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
-    (``SHARES``) and compose exactly. Rank, rounds, quantile and step sizes are constants or functions of releases.
+    (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person with the
+    largest; another's are μ_i/μ_max of them (``accounting.personal``). Rank, rounds, quantile and step sizes are constants or
+    functions of releases.
 
     Examples
     --------
@@ -89,6 +94,7 @@ class PrivateFedRep(PersonalModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
+        budgets: Any = None,
         recipe: str = "default",
         fit_intercept: bool = True,
         shared_mean: bool = True,
@@ -101,6 +107,7 @@ class PrivateFedRep(PersonalModel):
         self.rank = rank
         self.epsilon = epsilon
         self.delta = delta
+        self.budgets = budgets
         self.recipe = recipe
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
@@ -112,9 +119,11 @@ class PrivateFedRep(PersonalModel):
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateFedRep")
-        budget = check_budget(self.epsilon, self.delta, users.n_users)
+        budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.recipe == "paper":  # has neither a mean nor intercepts
+            if self._personal is not None:
+                raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
             shared, local_intercept = None, False
             embedding = paper_embedding(users, self.rank, budget, door, self.paper_settings or PaperSettings())
         elif self.recipe == "default":
@@ -128,7 +137,9 @@ class PrivateFedRep(PersonalModel):
             intercept=0.0 if shared is None else shared.intercept,
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
-            statement=door.statement("Private FedRep", self.recipe, budget, users, rank=self.rank),
+            statement=door.statement(
+                "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=self.rank
+            ),
         )
 
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:

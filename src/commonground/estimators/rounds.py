@@ -16,6 +16,7 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
+from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard import Statement
 from commonground.clipping import N_BINS, BinnedSums, BoundedSum
 from commonground.contributions.gradients import WINDOW
@@ -41,7 +42,15 @@ class Door:
         self._events.append(public.event)
         return public
 
-    def statement(self, algorithm: str, recipe: str, budget: Budget, users: Users, **parameters: Any) -> Statement:
+    def statement(
+        self,
+        algorithm: str,
+        recipe: str,
+        budget: Budget,
+        users: Users,
+        budgets: PersonalBudgets | None = None,
+        **parameters: Any,
+    ) -> Statement:
         return Statement(
             algorithm=algorithm,
             recipe=recipe,
@@ -52,6 +61,7 @@ class Door:
             simulated=self.randomness.simulated,
             noise=self.randomness.description,
             events=tuple(self._events),
+            budgets=None if budgets is None else budgets.distribution(),
             parameters=parameters,
         )
 
@@ -88,7 +98,7 @@ def release_clipped(
     edge = int(np.clip(round(quantile_bin(sizes, first, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
     gradient = door.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
-    people = max(effective_people(sizes, first, edge), 0.1 * sums.n_users)
+    people = max(effective_people(sizes, first, edge), 0.1 * sums.total_weight)
     return ClippedGradient(gradient.value, gradient.noise_std, people, edge)
 
 

@@ -5,7 +5,7 @@ common mean, the shrinkage of the step leaves w₀ near zero.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -81,11 +81,7 @@ def _sums(
     users: Users, model: SharedMean, centre: np.ndarray, centred: bool, with_intercept: bool, lowest: int
 ) -> BinnedSums:
     def block_sums(block: Block) -> BinnedSums:
-        moved = (
-            Block((block.X - centre.astype(block.X.dtype)), block.y, block.offsets, block.first)
-            if centre.any()
-            else block
-        )
+        moved = replace(block, X=block.X - centre.astype(block.X.dtype)) if centre.any() else block
         return mean_gradient_sums(moved, model.coef, model.intercept, centred, with_intercept, lowest)
 
     return sum_over_people(users, block_sums)

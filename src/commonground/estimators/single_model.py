@@ -1,9 +1,11 @@
 """One private linear model for everybody: the baseline without personalisation."""
 
+from typing import Any
+
 import numpy as np
 
 from commonground.billboard import Billboard
-from commonground.estimators.base import PersonalModel, check_budget
+from commonground.estimators.base import PersonalModel
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.rounds import Door
 from commonground.estimators.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
@@ -48,18 +50,20 @@ class SingleModel(PersonalModel):
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
+        budgets: Any = None,
         fit_intercept: bool = True,
         simulation_seed: int | None = None,
         verbose: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
+        self.budgets = budgets
         self.fit_intercept = fit_intercept
         self.simulation_seed = simulation_seed
         self.verbose = verbose
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
-        budget = check_budget(self.epsilon, self.delta, users.n_users)
+        budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         shares = {name: s for name, s in SHARES.items() if self.fit_intercept or not name.startswith("centre")}
         mu = budget.split({name: share / sum(shares.values()) for name, share in shares.items()})
@@ -83,5 +87,5 @@ class SingleModel(PersonalModel):
             intercept=shared.intercept,
             fit_intercept=False,  # nobody has an intercept of her own
             feature_names=users.feature_names,
-            statement=door.statement("Single private model", "default", budget, users),
+            statement=door.statement("Single private model", "default", budget, users, budgets=self._personal),
         )

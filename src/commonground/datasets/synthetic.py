@@ -46,3 +46,30 @@ def make_shared_subspace(
     X = rng.standard_normal((len(person), n_features), dtype=np.float32)
     y = ((X @ embedding) * heads[person]).sum(axis=1) + noise * rng.standard_normal(len(person))
     return Users.from_arrays(X, y, person), Truth(embedding, heads, noise)
+
+
+def segmented_budgets(
+    n_users: int,
+    fractions: tuple[float, float, float] = (0.34, 0.43, 0.23),
+    epsilons: tuple[float, float, float] = (0.01, 0.2, 1.0),
+    seed: int = 0,
+) -> np.ndarray:
+    """Everybody's own ε as P3 draws them, in random order.
+
+    The conservative are uniform between the first two ``epsilons``, the pragmatists between the last two, the liberal have
+    exactly the last; ``fractions`` says how many people are which. The defaults are P3's.
+
+    >>> budgets = segmented_budgets(1000)
+    >>> [int((budgets < 0.2).sum()), int((budgets == 1.0).sum())]
+    [340, 230]
+    """
+    if abs(sum(fractions) - 1) > 1e-9 or min(fractions) < 0 or list(epsilons) != sorted(epsilons):
+        raise InputError(
+            f"fractions must be three shares that add up to 1 and epsilons must rise, got {fractions} and {epsilons}."
+        )
+    rng = np.random.default_rng([seed, 0xB0D6E7])
+    conservative, liberal = round(fractions[0] * n_users), round(fractions[2] * n_users)
+    pragmatist = n_users - conservative - liberal
+    low, middle, high = epsilons
+    parts = rng.uniform(low, middle, conservative), rng.uniform(middle, high, pragmatist), np.full(liberal, high)
+    return rng.permutation(np.concatenate(parts))

@@ -1,0 +1,117 @@
+"""``commonground reproduce``: compute a paper's result, print it beside the printed one, write CSV and SVG."""
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from commonground.errors import InputError
+from commonground.reproduce import Outcome, PaperResult, chosen, paper_results
+
+
+def reproduce(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Results such as p3-table02, or a whole paper: p3.", show_default=False)
+    ] = None,
+    list_only: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    fast: Annotated[bool, typer.Option("--fast", help="A smaller version, for a first look.")] = False,
+    out: Annotated[Path, typer.Option("--out", help="Folder for CSV and SVG files.")] = Path("reproduced"),
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
+) -> None:
+    """Compute results of the papers again: ours, theirs, the difference, a verdict. Simulated throughout: NOT private."""
+    if list_only:
+        _print_list(as_json)
+        return
+    if not names:
+        raise InputError("name at least one result, for example p3-table02, or a paper: p3. --list shows all.")
+    out.mkdir(parents=True, exist_ok=True)
+    documents = []
+    for result in chosen(names):
+        started = time.perf_counter()
+        outcome = result.run(fast, not as_json)
+        seconds = time.perf_counter() - started
+        _write(result, outcome, out)
+        documents.append(_as_document(result, outcome, seconds, fast))
+        if not as_json:
+            _print(result, outcome, seconds, out, fast)
+    if as_json:
+        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+
+
+def _print_list(as_json: bool) -> None:
+    results = paper_results().values()
+    if as_json:
+        listed = [{"name": r.name, "title": r.title, "settings": r.settings} for r in results]
+        typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        return
+    table = Table("name", "result", title="What can be reproduced")
+    for result in results:
+        table.add_row(result.name, result.title)
+    Console().print(table)
+
+
+def _as_document(result: PaperResult, outcome: Outcome, seconds: float, fast: bool) -> dict[str, Any]:
+    rows = [
+        {**row.setting, "ours": row.ours, "standard_error": row.spread, "printed": row.printed,
+         "difference": row.difference, "verdict": row.verdict, "note": row.note}
+        for row in outcome.rows
+    ]  # fmt: skip
+    claims = [vars(claim) for claim in outcome.claims]
+    return {"name": result.name, "fast": fast, "seconds": round(seconds, 1), "rows": rows, "claims": claims}
+
+
+def _print(result: PaperResult, outcome: Outcome, seconds: float, out: Path, fast: bool) -> None:
+    console = Console()
+    table = Table(title=f"{result.name}{' (fast)' if fast else ''}: {result.title}", caption=result.settings)
+    for heading in outcome.rows[0].setting:
+        table.add_column(heading)
+    for heading in ("ours", "±", "printed", "difference"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict")
+    for row in outcome.rows:
+        setting = [f"{value:g}" if isinstance(value, float) else str(value) for value in row.setting.values()]
+        verdict = row.verdict if row.verdict != "DIFFERS" else "[red]DIFFERS[/]"
+        table.add_row(
+            *setting, f"{row.ours:.4g}", _or_blank(row.spread, ".1g"), _or_blank(row.printed, ".4g"),
+            _or_blank(row.difference, "+.1%"), verdict or escape(row.note),
+        )  # fmt: skip
+    console.print(table)
+    for claim in outcome.claims:
+        verdict = "[green]holds[/]" if claim.holds else "[red]does not hold[/]"
+        console.print(
+            f"Claim: {escape(claim.text)}: {verdict} ({escape(claim.evidence)})", highlight=False, soft_wrap=True
+        )
+    judged = [row for row in outcome.rows if row.verdict]
+    agreeing = sum(row.verdict == "agrees" for row in judged)
+    console.print(
+        f"{agreeing} of {len(judged)} judged numbers agree; {seconds:.1f} s; written: {out / result.name}.csv"
+        + (" and .svg" if outcome.draw else ""),
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _or_blank(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def _write(result: PaperResult, outcome: Outcome, out: Path) -> None:
+    rows = _as_document(result, outcome, 0.0, False)["rows"]
+    with open(out / f"{result.name}.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+    if outcome.draw is not None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 4.5), layout="constrained")
+        FigureCanvasAgg(figure)
+        outcome.draw(figure)
+        figure.savefig(out / f"{result.name}.svg")

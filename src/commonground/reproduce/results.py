@@ -1,0 +1,57 @@
+"""What a reproduced result is: rows beside the printed numbers, claims checked as data, a figure."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of ours, and the printed one where there is one."""
+
+    setting: dict[
+        str, str | float
+    ]  # what identifies the row, one table column each; the same keys in all rows of a result
+    ours: float
+    printed: float | None = None
+    tolerance: float | None = None  # the largest relative difference that counts as agreement; None: shown, not judged
+    spread: float | None = None  # standard error of ours
+    note: str = ""  # why a row is not judged: a misprint, a draw that cannot be known
+
+    @property
+    def difference(self) -> float | None:
+        """Relative to the printed number."""
+        return None if self.printed in (None, 0.0) else self.ours / self.printed - 1.0
+
+    @property
+    def verdict(self) -> str:
+        if self.difference is None or self.tolerance is None:
+            return ""
+        return "agrees" if abs(self.difference) <= self.tolerance else "DIFFERS"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of a paper as a comparison of numbers."""
+
+    text: str
+    holds: bool
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    rows: list[Row]
+    claims: list[Claim] = field(default_factory=list)
+    draw: Callable[[Figure], None] | None = None
+
+
+@dataclass(frozen=True)
+class PaperResult:
+    """One table or figure of a paper."""
+
+    name: str  # p3-table02
+    title: str
+    settings: str  # one paragraph: what is fixed, what was recovered rather than printed
+    run: Callable[[bool, bool], Outcome]  # (fast, show progress)
