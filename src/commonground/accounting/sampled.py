@@ -20,6 +20,7 @@ from typing import Any
 
 from scipy.stats import binom
 
+from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import BudgetError
 
 ADD_OR_REMOVE, REPLACE = "add-or-remove-one", "replace-one"
@@ -68,13 +69,18 @@ def _epsilon(counts: tuple[tuple[tuple[float, float, str, int], int], ...], delt
         ADD_OR_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
         REPLACE: dp_accounting.NeighboringRelation.REPLACE_ONE,
     }[counts[0][0][2]]
-    accountant = pld.PLDAccountant(relation)
+    # Losses are rounded up to this grid, so a coarse one only overstates ε (by less than 0.1 % here); fine grids are slow
+    # where one step's loss is large.
+    fine = all(multiplier >= 3.0 and group == 1 for (_, multiplier, _, group), _ in counts)
+    accountant = pld.PLDAccountant(relation, 1e-4 if fine else 1e-3)
     for (q, multiplier, _, group), steps in counts:
         gaussian = dp_accounting.GaussianDpEvent(multiplier)
         event: dp_accounting.DpEvent = dp_accounting.PoissonSampledDpEvent(q, gaussian)
         if group > 1:  # dp-accounting composes mixtures for adding or removing only, and says so
             drawn = range(group + 1)
-            event = dp_accounting.MixtureOfGaussiansDpEvent(multiplier, list(drawn), binom.pmf(drawn, group, q).tolist())
+            event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(
+                multiplier, [float(k) for k in drawn], binom.pmf(drawn, group, q).tolist()
+            )
         accountant.compose(dp_accounting.SelfComposedDpEvent(event, steps))
     return float(accountant.get_epsilon(delta))
 
@@ -92,11 +98,16 @@ def noise_multiplier_for(
     def fits(multiplier: float) -> bool:
         return _epsilon((((q, multiplier, relation, group_size), steps),), delta) <= epsilon
 
-    low, high = 0.0, 1.0
+    # Where the central limit of many small steps puts it; then outwards until the answer lies between.
+    share = gaussian_mu(epsilon, delta) / (q * math.sqrt(steps) * group_size)
+    low = high = 1.0 / math.sqrt(math.log1p(share * share))
+    width = 1.01
     while not fits(high):
-        low, high = high, 2 * high
+        low, high, width = high, high * width, width * width
         if high > 2**24:
             raise BudgetError(f"no noise makes {steps} steps at q = {q:g} cost at most ε = {epsilon:g}, δ = {delta:g}")
+    while low == high or fits(low):
+        low, high, width = low / width, low, width * width
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
