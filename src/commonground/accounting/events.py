@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from commonground.accounting.gaussian import compose, gaussian_epsilon
+from commonground.accounting.sampled import SampledGaussianEvent, epsilon_of_sampled
+from commonground.errors import BudgetError
 
 
 @dataclass(frozen=True)
@@ -22,8 +24,14 @@ class GaussianEvent:
         return asdict(self)
 
 
-def epsilon_spent(events: Iterable[GaussianEvent], delta: float) -> float:
+def epsilon_spent(events: Iterable[GaussianEvent | SampledGaussianEvent], delta: float) -> float:
     """The exact ε of all these releases together, rounded up."""
+    events = tuple(events)
+    sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
+    if sampled:
+        if len(sampled) < len(events):
+            raise BudgetError("sampled and other releases do not add up in one ledger: give each its own.")
+        return epsilon_of_sampled(sampled, delta)
     return gaussian_epsilon(compose(event.mu for event in events), delta)
 
 

@@ -5,6 +5,7 @@ from typing import Protocol, runtime_checkable
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent, epsilon_spent
+from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError
 from commonground.ledger.chain import LedgerError
 from commonground.ledger.durable import DurableLedger, Population, Reservation
@@ -15,7 +16,7 @@ __all__ = ["DurableLedger", "InMemoryLedger", "Ledger", "LedgerError", "Populati
 class Ledger(Protocol):
     """What the gate asks of a ledger. ``charge`` records the event or raises ``BudgetError``; nothing in between."""
 
-    def charge(self, event: GaussianEvent) -> None: ...
+    def charge(self, event: GaussianEvent | SampledGaussianEvent) -> None: ...
 
 
 @runtime_checkable
@@ -38,13 +39,13 @@ class InMemoryLedger:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._events: list[GaussianEvent] = []
+        self._events: list[GaussianEvent | SampledGaussianEvent] = []
 
     @property
-    def events(self) -> tuple[GaussianEvent, ...]:
+    def events(self) -> tuple[GaussianEvent | SampledGaussianEvent, ...]:
         return tuple(self._events)
 
-    def charge(self, event: GaussianEvent) -> None:
+    def charge(self, event: GaussianEvent | SampledGaussianEvent) -> None:
         spent = epsilon_spent([*self._events, event], self.budget.delta)
         if not spent <= self.budget.epsilon:
             raise BudgetError(
