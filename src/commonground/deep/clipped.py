@@ -29,8 +29,10 @@ class Units:
         while start < len(units):
             total = np.cumsum(sizes[start:])
             end = start + max(int(np.searchsorted(total, max_rows, side="right")), 1)
-            rows = np.concatenate([self.rows[self.offsets[u] : self.offsets[u + 1]] for u in units[start:end]])
-            yield rows, np.repeat(np.arange(end - start), sizes[start:end])
+            here, size = units[start:end], sizes[start:end]
+            before = np.cumsum(size) - size
+            within = np.arange(int(size.sum())) + np.repeat(self.offsets[here] - before, size)
+            yield self.rows[within], np.repeat(np.arange(len(here)), size)
             start = end
 
 

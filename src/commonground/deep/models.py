@@ -1,5 +1,7 @@
 """P4's network for images: two convolutions, then two parallel linear layers whose outputs are averaged."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -17,22 +19,37 @@ class TwoBranchCNN(nn.Module):
     {'conv1': 416, 'conv2': 12832, 'fc1': 15690, 'fc2': 15690}
     """
 
-    def __init__(self, side: int = 28, channels: tuple[int, int] = (16, 32), classes: int = 10, seed: int = 0) -> None:
+    def __init__(
+        self,
+        side: int = 28,
+        channels: tuple[int, int] = (16, 32),
+        classes: int = 10,
+        *,
+        activation: str = "tanh",
+        centre: float = 0.0,
+        scale: float = 1.0,
+        seed: int = 0,
+    ) -> None:
         super().__init__()
         first, second = channels
-        with torch.random.fork_rng(devices=[]):  # the start is public and repeatable; nobody else's generator moves
-            torch.manual_seed(seed)
-            self.conv1 = nn.Conv2d(1, first, 5, padding=2)
-            self.conv2 = nn.Conv2d(first, second, 5, padding=2)
-            features = second * (side // 4) ** 2
-            self.fc1 = nn.Linear(features, classes)
-            self.fc2 = nn.Linear(features, classes)
+        self.activation, self.centre, self.scale = getattr(torch, activation), centre, scale
+        features = second * (side // 4) ** 2
+        self.conv1 = nn.Conv2d(1, first, 5, padding=2)
+        self.conv2 = nn.Conv2d(first, second, 5, padding=2)
+        self.fc1 = nn.Linear(features, classes)
+        self.fc2 = nn.Linear(features, classes)
+        public = torch.Generator().manual_seed(seed)  # everybody may know where training starts
+        for layer in (self.conv1, self.conv2, self.fc2):
+            reach = 1 / math.sqrt(layer.weight[0].numel())
+            nn.init.uniform_(layer.weight, -reach, reach, generator=public)
+            nn.init.zeros_(layer.bias)
         nn.init.zeros_(self.fc1.weight)
         nn.init.zeros_(self.fc1.bias)
 
     def features(self, images: Tensor) -> Tensor:
-        hidden = torch.tanh(F.max_pool2d(self.conv1(images), 2))  # tanh is monotone: pooling first gives the same, for a quarter
-        return torch.tanh(F.max_pool2d(self.conv2(hidden), 2)).flatten(1)
+        images = (images - self.centre) / self.scale
+        hidden = self.activation(F.max_pool2d(self.conv1(images), 2))  # monotone, so pooling first gives the same, faster
+        return self.activation(F.max_pool2d(self.conv2(hidden), 2)).flatten(1)
 
     def head(self, features: Tensor) -> Tensor:
         return (self.fc1(features) + self.fc2(features)) / 2

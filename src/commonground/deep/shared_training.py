@@ -76,7 +76,7 @@ class SharedTraining:
                 for event in self.events:
                     book.charge(event)
         expected = s.sampling_probability * self.n_units * self.group_size  # a public number
-        first_averaged = math.floor((1 - s.average) * s.steps)
+        first_averaged = min(math.floor((1 - s.average) * s.steps), s.steps - 1)  # at least the last iterate
         microbatch = s.microbatch or (4096 if X.is_cuda else 64)
         began = time.perf_counter()
         with progress_bar("shared part", s.steps, s.verbose) as advance:

@@ -5,6 +5,7 @@ import math
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -49,6 +50,7 @@ class JointTrainer:
         personal part fitted) and "tuned" (all parameters, started from the shared ones).
     collaboration : "joint-dp", or one of P4's baselines with the same interface: "full-dp" (every parameter shared and
         private), "per-silo" (every owner alone), "without-dp" (every parameter shared, no protection).
+    local : how owners fit what they choose from; costs no budget.
     microbatch : records whose gradients are in memory at once.
     checkpoint, checkpoint_every : a file that is rewritten after so many steps, and from which ``fit(resume=True)`` goes on.
 
@@ -87,15 +89,15 @@ class JointTrainer:
         user_level: str = "clip",
         records_per_user: int | None = None,
         relation: str = ADD_OR_REMOVE,
-        sampling_probability: float = 0.2,
+        sampling_probability: float = 0.05,
         collaboration: str = "joint-dp",
-        steps: int = 150,
+        steps: int = 600,
         clip_norm: float = 0.1,
-        learning_rate: float = 2.0,
+        learning_rate: float = 1.4,
         momentum: float = 0.9,
         average: float = 0.3,
         keep: Sequence[str] = ("shared", "personal"),
-        local_epochs: int = 30,
+        local: LocalSettings | None = None,
         loss: Loss = cross_entropy,
         microbatch: int | None = None,
         device: str = "cpu",
@@ -120,7 +122,7 @@ class JointTrainer:
         self.momentum = momentum
         self.average = average
         self.keep = keep
-        self.local_epochs = local_epochs
+        self.local = local
         self.loss = loss
         self.microbatch = microbatch
         self.device = device
@@ -163,7 +165,7 @@ class JointTrainer:
         start = {name: p.detach().clone() for name, p in model.named_parameters()}
         X, y = X.to(self.device), y.to(self.device)
         keep = {"joint-dp": tuple(self.keep), "per-silo": ("own",)}.get(self.collaboration, ("shared",))
-        self._locally = Locally(model, self.loss, personal, LocalSettings(keep, epochs=self.local_epochs))
+        self._locally = Locally(model, self.loss, personal, replace(self.local or LocalSettings(), keep=keep))
 
         run = SharedTraining(self, model, [name for name in start if name not in personal], n_units, group)
         if self.collaboration == "without-dp":
@@ -226,7 +228,7 @@ class JointTrainer:
             raise InputError(f"relation must be {ADD_OR_REMOVE!r} or {REPLACE!r}, got {self.relation!r}.")
         if not 0 < self.sampling_probability <= 1 or not 0 <= self.average < 1:
             raise InputError("sampling_probability must lie in (0, 1] and average in [0, 1).")
-        for name in ("steps", "checkpoint_every", "local_epochs"):
+        for name in ("steps", "checkpoint_every"):
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
         for name in ("clip_norm", "learning_rate"):
