@@ -24,8 +24,11 @@ def users_of(module: str) -> set[str]:
     }
 
 
-def test_noise_has_one_caller() -> None:
-    assert users_of("commonground.gate.noise") == {"gate/release.py"}
+def test_every_kind_of_noise_has_one_caller() -> None:
+    assert users_of("commonground.gate.noise") == {"gate/release.py", "gate/perturb.py", "gate/select.py"}
+    assert users_of("commonground.gate.noise.add_gaussian_noise") == {"gate/release.py"}
+    assert users_of("commonground.gate.noise.choose_smallest") == {"gate/select.py"}
+    assert users_of("commonground.gate.noise.add_l2_laplace_noise") == {"gate/perturb.py"}
 
 
 def test_only_the_gate_draws() -> None:
@@ -49,7 +52,7 @@ def test_contributions_know_neither_noise_nor_budget() -> None:
 
 
 def test_sensitivities_are_made_in_clipping_only() -> None:
-    makers = {name for name, text in FILES.items() if re.search(r"BoundedSum\(", text)}
+    makers = {name for name, text in FILES.items() if re.search(r"Bounded(Sum|Scores)\(", text)}
     assert makers == {"clipping.py"}
 
 

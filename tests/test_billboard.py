@@ -2,12 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.billboard import Billboard, Statement
 from commonground.errors import BillboardError, InputError
 
@@ -124,3 +125,24 @@ def test_personalize_checks_its_input(board: Billboard) -> None:
     ]:
         with pytest.raises(InputError):
             board.personalize(bad_X, bad_y)
+
+
+def test_statements_of_choices_and_of_mixtures(board: Billboard, tmp_path: Path) -> None:
+    choice = PureEvent("choice", 0.25, 1.0, 8.0, 50, False)
+    pure = replace(board.statement, epsilon=0.5, delta=0.0, events=(choice, choice))
+    assert pure.epsilon_spent == pytest.approx(0.5, rel=1e-12)
+    assert "(ε = 0.5, δ = 0)" in str(pure)
+    assert "by addition" in str(pure)
+    mixed = replace(board.statement, epsilon=2.0, events=(*board.statement.events, choice))
+    assert mixed.epsilon_spent < board.statement.epsilon_spent + 0.25
+    assert "privacy loss distributions" in str(mixed)
+    for statement in (pure, mixed):
+        again = Billboard.load(replace(board, statement=statement).save(tmp_path / "board"))
+        assert again.statement == statement
+
+
+def test_statements_from_before_events_had_kinds_still_load(board: Billboard) -> None:
+    document = board.statement.to_json()
+    for event in document["events"]:
+        assert event.pop("kind") == "gaussian"
+    assert Statement.from_json(document) == board.statement

@@ -20,8 +20,10 @@ from commonground.clipping import (
 )
 from commonground.contributions.directions import direction_sums, energy_counts
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
+from commonground.contributions.moments import moment_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
+from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.users import Block
 from populations import ragged_block, replace_person, strange_people
 
@@ -29,6 +31,10 @@ D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
 W0 = np.random.default_rng(6).standard_normal(D)
 LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
+
+LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
+SCALE = centred_scale(LOW, HIGH, -3.0, 3.0, intercept=True)
+UNIT = unit_scale(LOW, HIGH, -3.0, 2.0, intercept=False)
 
 STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
@@ -56,6 +62,8 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
     "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
     "feature energy": lambda b: energy_counts(b, True).bounded("e"),
+    "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
+    "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),
     "paper: gradients": lambda b: batch_gradient_sums(b, U, 2, 4, 0.7).bounded("p"),
 }

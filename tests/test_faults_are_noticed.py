@@ -235,9 +235,12 @@ def test_heads_that_were_moved_to_other_people_are_refused(swap: str, tmp_path: 
 # ---- who is one person, and what stays of her on disk -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("zeros", [[0.0, -0.0], np.array([0.0, -0.0], dtype=np.float32), pa.array([-0.0, 0.0])])
-def test_two_ways_to_write_an_id_are_one_person(zeros: Any) -> None:
-    assert cg.Users.from_arrays([[1.0], [2.0]], [1.0, 2.0], zeros).n_users == 1
+@pytest.mark.parametrize(
+    "ids", [[0.0, 5.0, -0.0], np.array([0.0, 5.0, -0.0], dtype=np.float32), pa.array([-0.0, 5.0, 0.0])]
+)
+def test_two_ways_to_write_an_id_are_one_person(ids: Any) -> None:
+    """With another's row in between: neighbouring rows are compared as numbers, others as bits."""
+    assert cg.Users.from_arrays([[1.0], [2.0], [3.0]], [1.0, 2.0, 3.0], ids).n_users == 2
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -6,6 +6,7 @@ from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
+from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
 
@@ -14,6 +15,7 @@ __all__ = [
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
+    "PersonalBudgetRidge",
     "PrivateFedRep",
     "SingleModel",
     "Statement",

@@ -17,12 +17,12 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from commonground.accounting.events import GaussianEvent, epsilon_spent
+from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BillboardError, InputError
 from commonground.heads.ridge import Head, fit_head, fit_heads
 from commonground.users import Block
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2  # 2: events have a kind
 _ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
 
 
@@ -38,7 +38,7 @@ class Statement:
     n_features: int
     simulated: bool
     noise: str
-    events: tuple[GaussianEvent, ...]
+    events: tuple[Event, ...]
     unit: str = "person"
     relation: str = "replace-one"
     budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
@@ -47,12 +47,21 @@ class Statement:
 
     @property
     def epsilon_spent(self) -> float:
-        """The exact ε of the releases made, at the declared δ; at most the declared ε."""
+        """The ε of the releases made, at the declared δ; at most the declared ε."""
         return epsilon_spent(self.events, self.delta) if self.private else float("inf")
 
     @property
     def private(self) -> bool:
         return bool(np.isfinite(self.epsilon))
+
+    @property
+    def _composition(self) -> str:
+        kinds = {type(event) for event in self.events}
+        if kinds == {GaussianEvent}:
+            return "by exact Gaussian composition"
+        if all(issubclass(kind, PureEvent) for kind in kinds):
+            return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
+        return "by composition of their privacy loss distributions"
 
     def __str__(self) -> str:
         what = f"{self.algorithm} (recipe {self.recipe!r}), trained on {self.n_users:,} people"
@@ -75,7 +84,7 @@ class Statement:
             f"neighbouring data sets differ in that one person's whole data is replaced by any other; the number of "
             f"people is public. The published values are the only ones that depend on more than one person's data. They "
             f"passed one gate in {len(self.events)} noisy releases, which together cost ε = {self.epsilon_spent:.4g} at "
-            f"this δ by exact Gaussian composition{cost}. "
+            f"this δ {self._composition}{cost}. "
             f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
             f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
         )
@@ -86,13 +95,14 @@ class Statement:
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
         document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
         return document
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "Statement":
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
-        values["events"] = tuple(GaussianEvent(**event) for event in values["events"])
+        values["events"] = tuple(event_from_dict(event) for event in values["events"])
         values["epsilon"] = float(values["epsilon"])
         return cls(**values)
 

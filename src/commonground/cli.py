@@ -13,11 +13,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.audit.cli import audit
 from commonground.billboard import Billboard
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.heads.files import Heads
+from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
 from commonground.reproduce.cli import reproduce
 from commonground.tables import read_rows, write_table
@@ -87,20 +89,27 @@ def train(
 @app.command()
 def statement(billboard: Board, as_json: AsJson = False) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
+    if is_shared_parameters(billboard):
+        _show_statement(SharedParameters.load(billboard), as_json, billboard)
+        return
     board = Billboard.load(billboard)
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
         releases = RichTable(title="Releases, in order")
-        for heading in ("what", "numbers", "sensitivity", "noise (std)", "cost μ", "share of μ²"):
+        for heading in ("what", "numbers", "sensitivity", "noise", "cost", "share of μ²"):
             releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
-        total = sum(event.mu**2 for event in board.statement.events)
+        total = sum(event.mu**2 for event in board.statement.events if isinstance(event, GaussianEvent))
         for e in board.statement.events:
             cells = (
-                f"{e.entries:,}",
+                f"{e.entries:,}" if isinstance(e, GaussianEvent) else f"1 of {e.entries:,}",
                 f"{e.sensitivity:.4g}",
-                f"{e.noise_std:.4g}",
-                f"{e.mu:.4g}",
-                f"{e.mu**2 / total:.1%}",
+                e.noise,
+                f"μ = {e.mu:.4g}"
+                if isinstance(e, GaussianEvent)
+                else f"ε = {e.epsilon:.4g}"
+                if isinstance(e, PureEvent)
+                else "–",
+                f"{e.mu**2 / total:.1%}" if isinstance(e, GaussianEvent) else "–",
             )
             releases.add_row(e.name, *cells)
         Console().print(releases)
@@ -188,14 +197,18 @@ def _print_json(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _show_statement(board: Billboard, as_json: bool, folder: Path) -> None:
+def _show_statement(board: Billboard | SharedParameters, as_json: bool, folder: Path) -> None:
     if as_json:
         _print_json(
             {"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()}
         )
         return
     typer.echo(str(board.statement))
-    typer.echo(f"Billboard: {folder} ({board.n_features} features, rank {board.rank}); arrays and statement verified.")
+    if isinstance(board, Billboard):
+        size = f"{board.n_features} features, rank {board.rank}"
+    else:
+        size = f"{sum(array.size for array in board.arrays.values()):,} shared parameters"
+    typer.echo(f"Billboard: {folder} ({size}); arrays and statement verified.")
 
 
 def main() -> None:

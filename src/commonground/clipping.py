@@ -80,6 +80,51 @@ def rounding_margin(n_users: int) -> float:
     return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK + 64)
 
 
+SCORE_UNIT = 2**30  # what a score of one is counted as
+
+
+@dataclass(frozen=True, repr=False)
+class BoundedScores:
+    """For each of some candidates the sum of people's losses, in whole units; the smallest is the best. Private.
+
+    It may not be printed, logged or saved: only ``gate.select`` turns it into something public.
+    """
+
+    value: np.ndarray  # (candidates,) int64
+    sensitivity: int  # the most by which replacing one person can move any entry
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<BoundedScores {self.name!r}: private, sensitivity {self.sensitivity}>"
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreSums:
+    """Σ_j score_j(candidate) over people, for scores between 0 and 1, in units of 2⁻³⁰; private.
+
+    Whole numbers add without rounding, in any order: the sensitivity is exactly one score, and the sum does not depend
+    on how people were cut into blocks. An int64 holds the scores of 2³³ people.
+    """
+
+    value: np.ndarray  # (candidates,) int64
+
+    def __repr__(self) -> str:
+        return "<ScoreSums: private>"
+
+    def __add__(self, other: "ScoreSums") -> "ScoreSums":
+        return ScoreSums(self.value + other.value)
+
+    @classmethod
+    def of(cls, scores: np.ndarray) -> "ScoreSums":
+        """Clip (people, candidates) scores to [0, 1] and add them up; one that is not a number counts 1, the worst."""
+        inside = np.where(np.isnan(scores), 1.0, np.clip(scores, 0.0, 1.0))
+        return cls(np.rint(inside * SCORE_UNIT).astype(np.int64).sum(axis=0))
+
+    def bounded(self, name: str) -> BoundedScores:
+        """A person adds 0 to 1 to each candidate, so her replacement moves each by at most 1."""
+        return BoundedScores(self.value, SCORE_UNIT, name)
+
+
 @dataclass(frozen=True, repr=False)
 class SizeCounts:
     """How many people fall in each of some bins of the public grid, each counting her weight; private.
@@ -224,6 +269,66 @@ class DirectionSums:
         return BoundedSum(
             symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
         )
+
+
+@dataclass(frozen=True, repr=False)
+class MomentSums:
+    """Σ_j w_j · mean_i z_ij z_ijᵀ over people, for rows z with ‖z‖² at most ``squared_radius``; private."""
+
+    value: np.ndarray  # (p, p)
+    squared_radius: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<MomentSums: private>"
+
+    def __add__(self, other: "MomentSums") -> "MomentSums":
+        assert self.squared_radius == other.squared_radius
+        return MomentSums(self.value + other.value, self.squared_radius, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """As for ``DirectionSums``: √2 r² between two z zᵀ with ‖z‖ ≤ r, so between two means of such matrices, too."""
+        return BoundedSum(
+            symmetric_half(self.value),
+            math.sqrt(2.0) * self.squared_radius * (1.0 + rounding_margin(self.n_users)),
+            name,
+        )
+
+    def bounded_ridge(self, alpha: float, total_weight: float, radius: float, name: str) -> BoundedSum:
+        """The ridge coefficients themselves, z = (x, y) with x in [0, 1]^d and |y| ≤ 1 (P3, Theorems 2.1 and 2.3).
+
+        θ minimises Σ_j w_j mean_i (y − θᵀx)² / total_weight + α‖θ‖² over ‖θ‖ ≤ radius. ``total_weight`` is public: it does not
+        depend on who was drawn. A person's gradient at such a θ is at most 2√d(1 + √d·radius), hers is replaced by another's,
+        and the objective is 2α-strongly convex: θ moves by at most 4√d(1 + √d·radius) / (2α·total_weight). Twice the margin:
+        the solver's rounding, about 50 · 2⁻⁵³ · (1 + d/α) of θ, is below that of the sums.
+        """
+        d = len(self.value) - 1
+        theta = ridge_in_ball(self.value[:d, :d] / total_weight, self.value[:d, d] / total_weight, alpha, radius)
+        sensitivity = ridge_sensitivity(d, alpha, total_weight, radius)
+        return BoundedSum(theta, sensitivity * (1.0 + 2.0 * rounding_margin(self.n_users)), name)
+
+
+def ridge_sensitivity(d: int, alpha: float, total_weight: float, radius: float) -> float:
+    return 2.0 * math.sqrt(d) * (1.0 + math.sqrt(d) * radius) / (alpha * total_weight)
+
+
+def ridge_in_ball(gram: np.ndarray, rhs: np.ndarray, alpha: float, radius: float) -> np.ndarray:
+    """argmin θᵀ gram θ − 2 rhsᵀθ + α‖θ‖² over ‖θ‖ ≤ radius.
+
+    >>> ridge_in_ball(np.eye(2), np.array([3.0, 4.0]), alpha=0.0, radius=1.0).round(6).tolist()
+    [0.6, 0.8]
+    """
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    eigenvalues, along = np.maximum(eigenvalues, 0.0) + alpha, vectors.T @ rhs
+    low, high = 0.0, float(np.linalg.norm(rhs)) / radius  # the constraint's multiplier
+    if np.linalg.norm(along / eigenvalues) <= radius:
+        high = 0.0
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if np.linalg.norm(along / (eigenvalues + middle)) > radius else (low, middle)
+    return vectors @ (along / (eigenvalues + high))
 
 
 def symmetric_half(matrix: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What learning across owners publishes (P4): the shared parameters, and the statement of what they cost everybody."""
 
 import hashlib
+import json
 import os
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
@@ -79,13 +80,14 @@ class JointStatement:
     def to_json(self) -> dict[str, Any]:
         document = asdict(self)
         document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
         return document
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> "JointStatement":
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
-        values["events"] = tuple(SampledGaussianEvent(**event) for event in values["events"])
+        values["events"] = tuple(SampledGaussianEvent.from_dict(event) for event in values["events"])
         values["epsilon"] = float(values["epsilon"])
         return cls(**values)
 
@@ -115,3 +117,11 @@ class SharedParameters:
 
     def _payload(self) -> bytes:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
+
+
+def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds shared parameters rather than a billboard of people."""
+    try:
+        return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

@@ -217,6 +217,10 @@ class Users:
             weights = None if self._weights is None else self._weights[first:end]
             yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
 
+    @property
+    def person_weights(self) -> np.ndarray:
+        return np.ones(self.n_users) if self._weights is None else self._weights
+
     def weighted(self, weights: np.ndarray) -> "Users":
         """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
         weights = np.ascontiguousarray(weights, dtype=np.float64)

@@ -24,6 +24,12 @@ ESTIMATORS: dict[str, Any] = {
         rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(n_rounds=2)
     ),
     "SingleModel": cg.SingleModel(epsilon=4.0, simulation_seed=1),
+    **{
+        f"PersonalBudgetRidge, {method}": cg.PersonalBudgetRidge(
+            method, 1.0, feature_bounds=(-4, 4), label_bounds=(-5, 5), budgets=4.0, simulation_seed=1
+        )
+        for method in ("statistics", "reweight", "sample", "uniform")
+    },
     "NonPrivateFedRep": cg.NonPrivateFedRep(rank=2),
     "OwnDataOnly": cg.OwnDataOnly(),
     "OwnDataOnly, pooled": cg.OwnDataOnly("pooled"),
@@ -140,12 +146,18 @@ def test_pipelines(estimator: Any, rows: Any) -> None:
     assert pipeline.predict(X, users=ids).shape == (1500,)
 
 
+def needs_people(estimator: Any, X: np.ndarray, y: np.ndarray) -> bool:
+    with pytest.raises(InputError):
+        fit(estimator, X, y)
+    return True
+
+
 @each
 def test_bad_input(estimator: Any, rows: Any) -> None:
     X, y, ids = rows
     model = fit(estimator, X, y, users=ids)
+    assert estimator.__class__ is cg.PersonalBudgetRidge or needs_people(estimator, X, y)  # else each row is a person
     for bad_call in (
-        lambda: fit(estimator, X, y),
         lambda: fit(estimator, X),
         lambda: fit(estimator, X, y, users=ids[:-1]),
         lambda: fit(estimator, X, y, users=["same"] * 1500),

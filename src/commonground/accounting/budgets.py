@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import InputError
@@ -24,12 +25,7 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        if not (_is_number(self.epsilon) and SMALLEST_EPSILON <= self.epsilon < math.inf):
-            raise InputError(
-                f"epsilon must be a finite number > 0 (at least {SMALLEST_EPSILON:g}), got {self.epsilon!r}. "
-                "Common choices lie between 0.1 and 8; "
-                "a model without privacy is NonPrivateFedRep."
-            )
+        _check_epsilon(self.epsilon)
         if not (_is_number(self.delta) and 0 < self.delta < 1):
             raise InputError(
                 f"delta must lie strictly between 0 and 1, got {self.delta!r}. It should be well below 1/(number of "
@@ -50,6 +46,40 @@ class Budget:
         """
         assert math.fsum(shares.values()) <= 1 + 1e-12
         return {name: self.mu * math.sqrt(share) * (1 - 1e-9) for name, share in shares.items()}
+
+
+@dataclass(frozen=True)
+class PureBudget:
+    """An ε with δ = 0, for what is published by the exponential mechanism alone: no Gaussian noise fits into it.
+
+    >>> PureBudget(2.0).split({"first": 0.25, "second": 0.75})["second"] <= 1.5
+    True
+    """
+
+    epsilon: float
+    delta: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
+    def split(self, shares: Mapping[str, float]) -> dict[str, float]:
+        """ε for each named share; rounded down, so that together they stay within the budget."""
+        assert math.fsum(shares.values()) <= 1 + 1e-12
+        return {name: self.epsilon * share * (1 - 1e-9) for name, share in shares.items()}
+
+
+def budget_of(epsilon: float, delta: float) -> Budget | PureBudget:
+    """The budget (ε, δ); pure for δ = 0."""
+    return PureBudget(epsilon) if delta == 0 else Budget(epsilon, delta)
+
+
+def _check_epsilon(epsilon: object) -> None:
+    if not (_is_number(epsilon) and SMALLEST_EPSILON <= epsilon < math.inf):  # type: ignore[operator]
+        raise InputError(
+            f"epsilon must be a finite number > 0 (at least {SMALLEST_EPSILON:g}), got {epsilon!r}. "
+            "Common choices lie between 0.1 and 8; "
+            "a model without privacy is NonPrivateFedRep."
+        )
 
 
 def _is_number(value: object) -> bool:

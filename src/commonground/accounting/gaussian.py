@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.special import log_ndtr
+from scipy.special import log_ndtr, ndtri
 
 _EPSILON_MARGIN = 1e-12
 _MU_MARGIN = 1e-10
@@ -102,3 +102,16 @@ def compose(mus: Iterable[float]) -> float:
     """
     total = math.sqrt(math.fsum(mu * mu for mu in mus))
     return math.nextafter(total, math.inf) if total else 0.0
+
+
+def gaussian_dominating(epsilon: float) -> float:
+    """The smallest μ, rounded up, for which every mechanism that is ε-private with δ = 0 is μ-Gaussian-DP.
+
+    The trade-off curve of ε is two straight lines from (0, 1) and (1, 0) to (a, a), a = 1/(1 + e^ε). The Gaussian curve is
+    convex, symmetric and starts at the same ends, so it lies below both lines once it meets the diagonal at or before a:
+    Φ(−μ/2) ≤ a.
+
+    >>> round(gaussian_dominating(1.0), 4)
+    1.232
+    """
+    return float(-2 * ndtri(1 / (1 + math.exp(epsilon)))) * (1 + _MU_MARGIN) if epsilon < 700 else math.inf

@@ -2,21 +2,23 @@
 
 The noise of every release is made for the person with the largest budget, μ_max. Person i counts only w_i ≈ μ_i/μ_max in
 everything that is summed over people, sums and histograms alike. Replacing her then moves each release by w_i times its
-sensitivity, so each costs her w_i times its μ, and all together w_i·μ_max ≤ μ_i: exactly her own (ε_i, δ).
+sensitivity, so each costs her w_i times its μ, and all together w_i·μ_max ≤ μ_i: exactly her own (ε_i, δ). Where δ = 0 the
+costs are ε_i themselves.
 
 Two roundings are taken off the weights, so that the claim holds for numbers in a computer. Weights are multiples of 2⁻²⁰:
 counts that are sums of weights are then exact. And replacing a person may change how the others' sums are rounded, which
 does not become less with her weight: that room, the ``rounding_margin`` of n people, is left below μ_i/μ_max.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from commonground.accounting.budgets import SMALLEST_EPSILON, Budget
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mus
+from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
+from commonground.accounting.events import Event, epsilon_spent
+from commonground.accounting.gaussian import gaussian_mus
 from commonground.clipping import rounding_margin
 from commonground.errors import InputError
 from commonground.users import Users
@@ -32,23 +34,24 @@ class PersonalBudgets:
     delta: float
 
     @property
-    def largest(self) -> Budget:
+    def largest(self) -> Budget | PureBudget:
         """The budget that the noise is made for; nobody spends more."""
-        return Budget(float(self.epsilons.max()), self.delta)
+        return budget_of(float(self.epsilons.max()), self.delta)
 
     @property
     def weights(self) -> np.ndarray:
         """How much each person counts."""
         distinct, person = np.unique(self.epsilons, return_inverse=True)
-        mus = gaussian_mus(distinct, self.delta)
-        below = np.floor((mus / mus[-1] - rounding_margin(len(self.epsilons))) * _WEIGHT_STEPS) / _WEIGHT_STEPS
+        costs = gaussian_mus(distinct, self.delta) if self.delta else distinct
+        below = np.floor((costs / costs[-1] - rounding_margin(len(self.epsilons))) * _WEIGHT_STEPS) / _WEIGHT_STEPS
         below = np.clip(below, 0.0, 1.0)
         below[-1] = 1.0  # her room for rounding is in the sensitivity itself
         return below[person]
 
-    def spent(self, position: int, mu: float) -> float:
-        """The ε that releases of total cost ``mu`` cost one person."""
-        return gaussian_epsilon(mu * cost_factor(self.weights[position], len(self.epsilons)), self.delta)
+    def spent(self, position: int, events: Iterable[Event]) -> float:
+        """The ε that these releases cost one person."""
+        factor = cost_factor(self.weights[position], len(self.epsilons))
+        return epsilon_spent((event.for_share(factor) for event in events), self.delta) if factor else 0.0
 
     def distribution(self) -> dict[str, Any]:
         """What the statement tells: how many people have which budgets, not who."""
@@ -70,7 +73,7 @@ def cost_factor(weight: float, n_users: int) -> float:
 def personal_budgets(budgets: Any, users: Users, delta: float) -> PersonalBudgets | None:
     """The budgets given to an estimator, else those of the table, else None.
 
-    ``budgets``: a mapping from person to ε, or one ε for each person in the order of ``users.ids``.
+    ``budgets``: a mapping from person to ε, one ε for each person in the order of ``users.ids``, or one number for all.
     """
     if budgets is None:
         budgets = users.budgets
@@ -88,6 +91,8 @@ def personal_budgets(budgets: Any, users: Users, delta: float) -> PersonalBudget
         epsilons = np.asarray(budgets, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"budgets must be numbers, one epsilon for each person, got {budgets!r:.80}.") from None
+    if epsilons.ndim == 0:
+        epsilons = np.full(users.n_users, float(epsilons))
     if epsilons.shape != (users.n_users,):
         raise InputError(
             f"budgets has shape {epsilons.shape} but there are {users.n_users} people; give one epsilon for each, in "

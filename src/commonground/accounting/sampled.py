@@ -15,8 +15,8 @@ groups, kε and k·e^{kε}·δ.
 import functools
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar
 
 from scipy.stats import binom
 
@@ -30,6 +30,7 @@ ADD_OR_REMOVE, REPLACE = "add-or-remove-one", "replace-one"
 class SampledGaussianEvent:
     """A number of equal steps, charged together before the first of them is drawn."""
 
+    kind: ClassVar[str] = "sampled-gaussian"
     name: str
     sampling_probability: float  # q, of each unit in each step
     noise_multiplier: float  # noise_std / contribution
@@ -41,16 +42,43 @@ class SampledGaussianEvent:
     entries: int  # numbers released in each step
     simulated: bool  # the noise can be recomputed from a seed: no protection
 
+    @property
+    def sensitivity(self) -> float:
+        """The most that one unit moves a step's sum under its relation."""
+        return self.contribution * (2.0 if self.relation == REPLACE else 1.0)
+
+    @property
+    def noise(self) -> str:
+        return f"Gaussian, std {self.noise_std:.4g}, {self.steps} steps at q = {self.sampling_probability:g}"
+
+    def for_share(self, share: float) -> "SampledGaussianEvent":
+        """What it costs somebody who moves each sum by at most this share of the contribution."""
+        return replace(self, noise_multiplier=self.noise_multiplier / share)
+
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> "SampledGaussianEvent":
+        """The inverse of ``as_dict``."""
+        values = dict(document)
+        if values.pop("kind", None) != cls.kind:
+            raise ValueError(f"not a {cls.kind} event: {sorted(document)}")
+        return cls(**values)
+
+    def loss(self) -> Any:
+        """dp-accounting's privacy loss distribution of all its steps."""
+        return _loss(_kind(self), self.steps, coarse=not _fine(_kind(self)))
+
+
+Kind = tuple[float, float, str, int]  # q, noise multiplier, relation, group size
 
 
 def epsilon_of_sampled(events: Iterable[SampledGaussianEvent], delta: float) -> float:
     """ε of all these steps together at δ, rounded up. Equal steps are counted, so n at once cost what n one by one cost."""
-    counts: dict[tuple[float, float, str, int], int] = {}
+    counts: dict[Kind, int] = {}
     for event in events:
-        kind = (event.sampling_probability, event.noise_multiplier, event.relation, event.group_size)
-        counts[kind] = counts.get(kind, 0) + event.steps
+        counts[_kind(event)] = counts.get(_kind(event), 0) + event.steps
     if len({relation for _, _, relation, _ in counts}) > 1:
         raise BudgetError(
             "releases under different neighbouring relations do not add up: each relation needs a ledger of its own."
@@ -59,30 +87,51 @@ def epsilon_of_sampled(events: Iterable[SampledGaussianEvent], delta: float) -> 
 
 
 @functools.lru_cache(maxsize=4096)
-def _epsilon(counts: tuple[tuple[tuple[float, float, str, int], int], ...], delta: float) -> float:
-    import dp_accounting
-    from dp_accounting import pld
-
+def _epsilon(counts: tuple[tuple[Kind, int], ...], delta: float) -> float:
     if not counts:
         return 0.0
-    relation = {
+    coarse = not all(_fine(kind) for kind, _ in counts)
+    losses = [_loss(kind, steps, coarse) for kind, steps in counts]
+    return float(functools.reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
+
+
+def _kind(event: SampledGaussianEvent) -> Kind:
+    return (event.sampling_probability, event.noise_multiplier, event.relation, event.group_size)
+
+
+def _fine(kind: Kind) -> bool:
+    _, multiplier, _, group = kind
+    return multiplier >= 3.0 and group == 1
+
+
+def _loss(kind: Kind, steps: int, coarse: bool) -> Any:
+    """Losses are rounded up to a grid, so a coarse one only overstates ε; a fine one is slow where a step's loss is large."""
+    import dp_accounting
+    from dp_accounting.pld import privacy_loss_distribution
+
+    q, multiplier, relation, group = kind
+    grid = 1e-3 if coarse else 1e-4
+    neighbours = {
         ADD_OR_REMOVE: dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE,
-        REPLACE: dp_accounting.NeighboringRelation.REPLACE_ONE,
-    }[counts[0][0][2]]
-    # Losses are rounded up to this grid, so a coarse one only overstates ε (by less than 0.1 % here); fine grids are slow
-    # where one step's loss is large.
-    fine = all(multiplier >= 3.0 and group == 1 for (_, multiplier, _, group), _ in counts)
-    accountant = pld.PLDAccountant(relation, 1e-4 if fine else 1e-3)
-    for (q, multiplier, _, group), steps in counts:
-        gaussian = dp_accounting.GaussianDpEvent(multiplier)
-        event: dp_accounting.DpEvent = dp_accounting.PoissonSampledDpEvent(q, gaussian)
-        if group > 1:  # dp-accounting composes mixtures for adding or removing only, and says so
-            drawn = range(group + 1)
-            event = dp_accounting.dp_event.MixtureOfGaussiansDpEvent(
-                multiplier, [float(k) for k in drawn], binom.pmf(drawn, group, q).tolist()
-            )
-        accountant.compose(dp_accounting.SelfComposedDpEvent(event, steps))
-    return float(accountant.get_epsilon(delta))
+        REPLACE: dp_accounting.NeighboringRelation.REPLACE_ONE,  # the multiplier is of C; dp-accounting doubles
+    }[relation]
+    if group == 1:
+        one = privacy_loss_distribution.from_gaussian_mechanism(
+            multiplier, value_discretization_interval=grid, sampling_prob=q, neighboring_relation=neighbours
+        )
+    elif relation == ADD_OR_REMOVE:
+        drawn = range(group + 1)
+        one = privacy_loss_distribution.from_mixture_gaussian_mechanism(
+            multiplier,
+            [float(k) for k in drawn],
+            binom.pmf(drawn, group, q).tolist(),
+            value_discretization_interval=grid,
+        )
+    else:
+        raise BudgetError(
+            "group privacy is accounted for adding or removing only; replacement needs user_level='clip'."
+        )
+    return one.self_compose(steps)
 
 
 def noise_multiplier_for(

@@ -98,7 +98,7 @@ _FEDREP = ("fedrep", "fedrep-no-mean", "fedrep-paper")
 BROKEN = {
     broken.name: broken
     for broken in (
-        Broken("half-noise", "σ halved", (*_FEDREP, "single-model", "own-data"), None, half_noise),
+        Broken("half-noise", "σ halved", (*_FEDREP, "single-model", "ridge", "own-data"), None, half_noise),
         Broken("unclipped-init", "initialisation not clipped", _FEDREP, None, unclipped_init),
         Broken(
             "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "single-model", "own-data"),

@@ -68,12 +68,23 @@ def empty(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[P
     return (X, y), (0.0 * X, 0.0 * y)
 
 
+def corners(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
+    """All rows at one corner of any public bounds; in her neighbour the label and half of the features are turned round.
+
+    The two rows are then nearly at right angles, so their second moments are as far apart as they can be.
+    """
+    corner = np.full((4, len(direction)), _HUGE)
+    turned = corner * np.where(np.arange(len(direction)) % 2, -1.0, 1.0)
+    return (corner, np.full(4, _STEEP)), (turned, np.full(4, -_STEEP))
+
+
 PAIRS: dict[str, Callable[[np.ndarray, np.ndarray, Person], tuple[Person, Person]]] = {
     "aligned": aligned,
     "mirrored": mirrored,
     "labels": labels,
     "huge": huge,
     "empty": empty,
+    "corners": corners,
 }
 
 

@@ -12,6 +12,7 @@ from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
+from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
 
@@ -67,6 +68,14 @@ def _single_model(claim: Claim, users: Users, seed: int | None) -> PersonalModel
     return SingleModel(claim.epsilon, claim.delta, simulation_seed=seed).fit(users)
 
 
+def _personal_ridge(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """Everybody has the same budget: the audited person is then the one with the largest."""
+    return PersonalBudgetRidge(
+        "statistics", feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
+        simulation_seed=seed,
+    ).fit(users)  # fmt: skip
+
+
 def _own_data(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     return OwnDataOnly(towards=_single_model(claim, users, seed).billboard_).fit(users)
 
@@ -78,6 +87,7 @@ RECIPES = {
         Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
         Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
+        Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
         Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
     )
 }
@@ -101,7 +111,11 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
         with_mean = any("shared mean" in name for name in names)
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
     else:
-        known = {"Single private model": "single-model", "Own data only": "own-data"}
+        known = {
+            "Ridge with personal budgets": "ridge",
+            "Single private model": "single-model",
+            "Own data only": "own-data",
+        }
         if statement.algorithm not in known:
             raise InputError(
                 f"{billboard} was made by {statement.algorithm!r}; recipes known here: {', '.join(RECIPES)}."

@@ -22,7 +22,7 @@ from unittest.mock import patch
 import numba
 import numpy as np
 
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.audit.recipes import Fit
 from commonground.clipping import BoundedSum
 from commonground.estimators import rounds
@@ -81,7 +81,7 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         board.embedding @ board.embedding.T,  # the span, whatever the signs of its columns
         mean,
         [board.intercept],
-        np.log([event.noise_std for event in board.statement.events]),
+        np.log([e.scale if isinstance(e, PureEvent) else e.noise_std for e in board.statement.events]),
     ]
     if target is not None and model.heads_ is not None and model.own_intercepts_ is not None:
         others = np.arange(len(model.heads_)) != target

@@ -4,4 +4,13 @@ from commonground.datasets.owners import OwnersData, across_owners, digits_acros
 from commonground.datasets.real import DataSet, load
 from commonground.datasets.synthetic import Truth, make_shared_subspace, segmented_budgets
 
-__all__ = ["DataSet", "OwnersData", "Truth", "across_owners", "digits_across_owners", "load", "make_shared_subspace", "segmented_budgets"]
+__all__ = [
+    "DataSet",
+    "OwnersData",
+    "Truth",
+    "across_owners",
+    "digits_across_owners",
+    "load",
+    "make_shared_subspace",
+    "segmented_budgets",
+]

@@ -33,7 +33,9 @@ def across_owners(
         raise InputError(f"n_records must lie between 1 and the {len(y)} records there are, got {n_records!r}.")
     rng = np.random.default_rng([seed, 0x0E75])
     n_classes = int(y.max()) + 1
-    missing = np.concatenate([rng.permutation(n_classes).reshape(-1, 2) for _ in range(-(-n_owners // (n_classes // 2)))])
+    missing = np.concatenate(
+        [rng.permutation(n_classes).reshape(-1, 2) for _ in range(-(-n_owners // (n_classes // 2)))]
+    )
     has = np.ones((n_owners, n_classes), dtype=bool)
     has[np.arange(n_owners)[:, None], missing[:n_owners]] = False
     rows = rng.choice(len(y), n_records, replace=False)

@@ -37,7 +37,13 @@ class Units:
 
 
 def clipped_sum(
-    gradients: PerSampleGradients, X: Tensor, y: Tensor, units: Units, drawn: np.ndarray, clip_norm: float, microbatch: int
+    gradients: PerSampleGradients,
+    X: Tensor,
+    y: Tensor,
+    units: Units,
+    drawn: np.ndarray,
+    clip_norm: float,
+    microbatch: int,
 ) -> SampledSum:
     """Σ over drawn units of clip(mean gradient of the unit's rows; clip_norm), added up in float64.
 

@@ -112,7 +112,9 @@ class Locally:
         at_once = len(rows.y) if rows.X.is_cuda else _OWNERS_AT_ONCE
         choices, found = [], []
         for part in (rows.owners(slice(first, first + at_once)) for first in range(0, len(rows.y), at_once)):
-            choices.append(self._choices(part, shared, start, every) if len(keep) > 1 else np.full(len(part.y), keep[0]))
+            choices.append(
+                self._choices(part, shared, start, every) if len(keep) > 1 else np.full(len(part.y), keep[0])
+            )
             found.append(self._candidates(part, shared, start))
         candidates = {
             name: {p: torch.cat([fitted[name][p] for fitted, _ in found]) for p in found[0][0][name]} for name in keep
@@ -139,7 +141,10 @@ class Locally:
         fitted, prior = self._candidates(rows.weighted(rows.weight * ~held_out), shared, start)
         weight = rows.weight[:, held_out]
         losses = [
-            (self._row_losses(self._outputs(name, fitted, prior, rows.X[:, held_out], shared), rows.y[:, held_out]) * weight)
+            (
+                self._row_losses(self._outputs(name, fitted, prior, rows.X[:, held_out], shared), rows.y[:, held_out])
+                * weight
+            )
             for name in self.settings.keep
         ]
         return np.array(self.settings.keep)[torch.stack(losses).sum(2).argmin(0).cpu().numpy()]
@@ -168,7 +173,9 @@ class Locally:
             one_output = functional_call(self.model, shared, (rows.X[0, :1],))
         if one_output.ndim != 2 or rows.y.dtype.is_floating_point:
             return None
-        seen = torch.zeros((len(rows.y), one_output.shape[1]), device=rows.X.device).scatter_add_(1, rows.y, rows.weight)
+        seen = torch.zeros((len(rows.y), one_output.shape[1]), device=rows.X.device).scatter_add_(
+            1, rows.y, rows.weight
+        )
         return torch.log((seen + _PRIOR_COUNT) / (seen + _PRIOR_COUNT).mean(1, keepdim=True))
 
     def _fit_personal(self, rows: OwnRows, shared: Parameters, prior: Tensor | None) -> Parameters:

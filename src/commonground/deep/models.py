@@ -42,13 +42,15 @@ class TwoBranchCNN(nn.Module):
         for layer in (self.conv1, self.conv2, self.fc2):
             reach = 1 / math.sqrt(layer.weight[0].numel())
             nn.init.uniform_(layer.weight, -reach, reach, generator=public)
-            nn.init.zeros_(layer.bias)
+            layer.bias.data.zero_()
         nn.init.zeros_(self.fc1.weight)
         nn.init.zeros_(self.fc1.bias)
 
     def features(self, images: Tensor) -> Tensor:
         images = (images - self.centre) / self.scale
-        hidden = self.activation(F.max_pool2d(self.conv1(images), 2))  # monotone, so pooling first gives the same, faster
+        hidden = self.activation(
+            F.max_pool2d(self.conv1(images), 2)
+        )  # monotone, so pooling first gives the same, faster
         return self.activation(F.max_pool2d(self.conv2(hidden), 2)).flatten(1)
 
     def head(self, features: Tensor) -> Tensor:

@@ -19,7 +19,9 @@ from commonground.errors import InputError
 
 Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) of some records to one loss for each
 
-_ACROSS_RECORDS = (nn.modules.batchnorm._BatchNorm,)  # one record's output depends on the others': no bound on its effect
+_ACROSS_RECORDS = (
+    nn.modules.batchnorm._BatchNorm,
+)  # one record's output depends on the others': no bound on its effect
 
 
 class PerSampleGradients:
@@ -46,7 +48,9 @@ class PerSampleGradients:
         if self.layers is not None and not self._checked:
             # A forward pass may use a layer twice, or fold records into another dimension: seen here, not guessed.
             fast, slow = self._by_layers(X[:2], y[:2]), self._by_vmap(X[:2], y[:2])
-            if fast is None or not torch.allclose(fast, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()), equal_nan=True):
+            if fast is None or not torch.allclose(
+                fast, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()), equal_nan=True
+            ):
                 self.layers = None
             self._checked = True
         rows = None if self.layers is None else self._by_layers(X, y)
@@ -108,7 +112,9 @@ def _convolution_rows(layer: nn.Conv2d, x: Tensor, slope: Tensor) -> Tensor:
     if x.is_cuda:  # patches and one batched product: cuDNN is slow with a group for each record
         return torch.bmm(slope.flatten(2), patches(layer, x)).reshape(n, -1)
     # The whole batch as one image with a group of channels for each record: three times faster than patches on a CPU.
-    kernels = x.new_empty(1).expand(n * layer.out_channels, layer.in_channels, *layer.kernel_size)  # only its shape is read
+    kernels = x.new_empty(1).expand(
+        n * layer.out_channels, layer.in_channels, *layer.kernel_size
+    )  # only its shape is read
     gradients = torch.ops.aten.convolution_backward(
         slope.reshape(1, -1, *slope.shape[2:]), x.reshape(1, -1, *x.shape[2:]), kernels, None, layer.stride, layer.padding,
         layer.dilation, False, [0, 0], n, [False, True, False],

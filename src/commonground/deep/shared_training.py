@@ -162,7 +162,9 @@ class SharedTraining:
     def _report(self, seconds: float) -> None:
         if self.settings.verbose:
             epochs = self.settings.steps * self.settings.sampling_probability
-            print(f"{self.settings.steps} steps ({epochs:.1f} epochs) in {seconds:.1f} s: {epochs / seconds:.2f} epochs a second")
+            print(
+                f"{self.settings.steps} steps ({epochs:.1f} epochs) in {seconds:.1f} s: {epochs / seconds:.2f} epochs a second"
+            )
 
     # ---- checkpoints -------------------------------------------------------------------------------------------------
 
@@ -198,12 +200,18 @@ class SharedTraining:
         try:
             with safe_open(file, framework="numpy") as stored:
                 note = json.loads(stored.metadata()["checkpoint"])
-                self.position, self.velocity, self.mean = (stored.get_tensor(n) for n in ("position", "velocity", "mean"))
+                self.position, self.velocity, self.mean = (
+                    stored.get_tensor(n) for n in ("position", "velocity", "mean")
+                )
         except (SafetensorError, KeyError, TypeError, ValueError):
-            raise BillboardError(f"{file} is damaged or no checkpoint of a training run. Start again without it.") from None
+            raise BillboardError(
+                f"{file} is damaged or no checkpoint of a training run. Start again without it."
+            ) from None
         if note["run"] != json.loads(json.dumps(self._public())):
             changed = sorted(k for k, v in json.loads(json.dumps(self._public())).items() if note["run"].get(k) != v)
-            raise BillboardError(f"{file} belongs to another run: {', '.join(changed)} differ. Its cost would be wrong here.")
+            raise BillboardError(
+                f"{file} belongs to another run: {', '.join(changed)} differ. Its cost would be wrong here."
+            )
         self.step = note["step"]
-        self.events = [SampledGaussianEvent(**event) for event in note["events"]]
+        self.events = [SampledGaussianEvent.from_dict(event) for event in note["events"]]
         self.randomness.restore(note["randomness"])

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from commonground.accounting.budgets import Budget
-from commonground.accounting.gaussian import compose
+from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard import Billboard, check_features
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
@@ -53,10 +52,12 @@ class PersonalModel(BaseEstimator):
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         name = type(self).__name__
-        if not hasattr(self, "epsilon"):
+        if not hasattr(self, "epsilon") and self._personal is None:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
-        budget = Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
-        return ledger.reserve(budget, name)
+        return ledger.reserve(self._budget(), name)
+
+    def _budget(self) -> Budget | PureBudget:
+        return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
 
     def _budgets_of(self, users: Users) -> PersonalBudgets | None:
         if hasattr(self, "budgets"):
@@ -72,8 +73,8 @@ class PersonalModel(BaseEstimator):
         """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
         if self._personal is None:
             return check_budget(self.epsilon, self.delta, users.n_users), users
-        budget = self._personal.largest
-        return check_budget(budget.epsilon, budget.delta, users.n_users), users.weighted(self._personal.weights)
+        largest = self._personal.largest
+        return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(self._personal.weights)
 
     def spent(self, user_id: Any) -> float:
         """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""
@@ -84,7 +85,7 @@ class PersonalModel(BaseEstimator):
         statement = self.billboard_.statement
         if self._personal is None:
             return statement.epsilon_spent
-        return self._personal.spent(position, compose(event.mu for event in statement.events))
+        return self._personal.spent(position, statement.events)
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         raise NotImplementedError

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.events import Event
 from commonground.billboard import Billboard, Statement
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
@@ -35,7 +35,7 @@ class OwnDataOnly(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         d = users.n_features
         mean, intercept, origin, epsilon, delta = np.zeros(d), 0.0, "zero", 0.0, 0.0
-        events: tuple[GaussianEvent, ...] = ()
+        events: tuple[Event, ...] = ()
         simulated, noise = False, "none needed"
         if isinstance(self.towards, Billboard):
             given = self.towards

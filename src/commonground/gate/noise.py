@@ -1,17 +1,19 @@
-"""Every protective draw of the package, and nothing else. Its one caller is ``release.py``."""
+"""Every protective draw of the package, and nothing else. Its callers are ``release.py``, ``perturb.py`` and ``select.py``."""
 
 import functools
 import math
-import os
+import secrets
 from typing import Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from commonground.gate.randomness import Randomness
 
 # Granularity 2⁻⁴⁰ of one standard deviation: four times faster than OpenDP's finest, and its own privacy map, which
 # charges for the rounding, is asked below.
 _GRANULARITY = -40
+_LAPLACE_GRID = 24  # what L2-Laplace noise leaves is a multiple of 2⁻²⁴ of its scale: arithmetic's last bits are gone
 
 
 def add_gaussian_noise(
@@ -55,7 +57,7 @@ def add_rounded_gaussian_noise(value: np.ndarray, noise_std: float, source: Rand
 def _standard_normal(size: int, source: Randomness) -> np.ndarray:
     if source.simulation is not None:
         return source.simulation.standard_normal(size)
-    bits = np.frombuffer(os.urandom(16 * ((size + 1) // 2)), dtype=np.uint64).reshape(2, -1)
+    bits = np.frombuffer(secrets.token_bytes(16 * ((size + 1) // 2)), dtype=np.uint64).reshape(2, -1)
     radius = np.sqrt(-2.0 * np.log((bits[0].astype(np.float64) + 0.5) * 2.0**-64))  # up to 9.5 standard deviations
     angle = (bits[1] >> np.uint64(11)) * (2.0 * np.pi * 2.0**-53)
     return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
@@ -67,8 +69,49 @@ def draw_sample(n_units: int, probability: float, source: Randomness) -> np.ndar
         return np.flatnonzero(source.simulated_sampling.random(n_units) < probability)
     if probability == 1.0:
         return np.arange(n_units)
-    bits = np.frombuffer(os.urandom(8 * n_units), dtype=np.uint64)
-    return np.flatnonzero(bits < np.uint64(math.floor(probability * 2.0**64)))  # rounded down: never likelier than stated
+    bits = np.frombuffer(secrets.token_bytes(8 * n_units), dtype=np.uint64)
+    return np.flatnonzero(
+        bits < np.uint64(math.floor(probability * 2.0**64))
+    )  # rounded down: never likelier than stated
+
+
+def choose_smallest(scores: np.ndarray, scale: float, sensitivity: int, epsilon: float, source: Randomness) -> int:
+    """An index i with probability ∝ exp(−scores[i] / scale): the smallest score after Gumbel noise (exponential mechanism).
+
+    OpenDP compares exact rationals of arbitrary precision, so whole-number scores never meet floating point. It states
+    the cost of a Gumbel draw as ρ = ε²/8, the zCDP parameter of an exponential mechanism that is ε-private; ρ must not
+    exceed that of the ε charged. (For ``max_divergence`` it would draw exponential noise, another mechanism.)
+    """
+    if source.simulation is not None:
+        return int(np.argmin(scores / scale - source.simulation.gumbel(size=scores.shape)))
+    measurement = _opendp_noisy_min(scale)
+    rho = measurement.map(sensitivity)
+    if not rho <= epsilon * epsilon / 8:
+        raise RuntimeError(f"OpenDP states ρ = {rho!r}, above ε²/8 = {epsilon**2 / 8!r}: the choice is too sharp")
+    return int(measurement(scores.tolist()))
+
+
+def add_l2_laplace_noise(value: np.ndarray, scale: float, source: Randomness) -> np.ndarray:
+    """value + z with density ∝ exp(−‖z‖/scale): a sum of d exponentials is the radius, d normals give the direction."""
+    d = value.size
+    uniform = _uniform(2 * d, source)
+    direction = ndtri(uniform[:d])
+    radius = -np.log(uniform[d:]).sum()
+    grid = 2.0 ** (math.floor(math.log2(scale)) - _LAPLACE_GRID)
+    noisy = value.ravel() + scale * radius * direction / np.linalg.norm(direction)
+    return (np.round(noisy / grid) * grid).reshape(np.shape(value))
+
+
+def coins(probabilities: np.ndarray, source: Randomness) -> np.ndarray:
+    """True with the given probability, each on its own."""
+    return _uniform(len(probabilities), source) < probabilities
+
+
+def _uniform(size: int, source: Randomness) -> np.ndarray:
+    """Odd multiples of 2⁻⁵³, so neither 0 nor 1, from the operating system's entropy."""
+    octets = secrets.token_bytes(8 * size) if source.simulation is None else source.simulation.bytes(8 * size)
+    bits = np.frombuffer(octets, dtype=np.uint64) >> np.uint64(12)
+    return (bits.astype(np.float64) + 0.5) * 2.0**-52
 
 
 @functools.lru_cache(maxsize=64)
@@ -78,3 +121,12 @@ def _opendp_gaussian(size: int) -> Any:
     dp.enable_features("contrib")
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
     return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0, k=_GRANULARITY)
+
+
+@functools.lru_cache(maxsize=64)
+def _opendp_noisy_min(scale: float) -> Any:
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
+    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale, negate=True)

@@ -24,7 +24,16 @@ class Randomness:
     def description(self) -> str:
         if self.simulated:
             return "seeded NumPy generator (simulation; protects nobody)"
-        return "OpenDP discrete Gaussian sampler over the operating system's entropy"
+        return "OpenDP's float-safe samplers over the operating system's entropy"
+
+    @property
+    def floating_point_description(self) -> str:
+        """For the draws that OpenDP has no sampler for."""
+        if self.simulated:
+            return self.description
+        return (
+            "floating-point L2-Laplace sampler over the operating system's entropy, its result rounded to a coarse grid"
+        )
 
     @property
     def fast_description(self) -> str:

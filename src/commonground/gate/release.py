@@ -1,4 +1,4 @@
-"""How private becomes public. This is the only function that adds protective noise.
+"""How private becomes public. This is the only function that adds protective noise (``select.py`` chooses by it).
 
     validate → charge → noise → stamp
 
@@ -43,7 +43,9 @@ def release(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Rand
     """Publish a bounded sum at Gaussian-DP cost ``mu``, charged to ``ledger``."""
     # validate
     if bounded_sum.relation != REPLACE:
-        raise BudgetError(f"{bounded_sum.name!r} is a sum under {bounded_sum.relation!r}; only SampledReleases takes it")
+        raise BudgetError(
+            f"{bounded_sum.name!r} is a sum under {bounded_sum.relation!r}; only SampledReleases takes it"
+        )
     value, sensitivity = np.asarray(bounded_sum.value, dtype=np.float64), bounded_sum.sensitivity
     if not (math.isfinite(sensitivity) and sensitivity > 0):
         raise BudgetError(f"{bounded_sum.name!r} has no finite sensitivity, so no noise can protect it")
@@ -103,10 +105,9 @@ class SampledReleases:
         # validate
         self._require_steps()
         event, value = self.event, np.asarray(bounded_sum.value, dtype=np.float64)
-        allowed = event.contribution * (2.0 if event.relation == REPLACE else 1.0)
         if not self._sampled:
             raise BudgetError(f"{bounded_sum.name!r}: every release needs a sample of its own")
-        if bounded_sum.relation != event.relation or not 0 < bounded_sum.sensitivity <= allowed:
+        if bounded_sum.relation != event.relation or not 0 < bounded_sum.sensitivity <= event.sensitivity:
             raise BudgetError(f"{bounded_sum.name!r} moves by more than was paid for, or under another relation")
         if value.size != event.entries or not np.isfinite(value).all():
             raise BudgetError(f"{bounded_sum.name!r} holds a non-finite entry, or more entries than were paid for")

@@ -3,9 +3,8 @@
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
-from commonground.accounting.budgets import Budget
-from commonground.accounting.events import GaussianEvent, epsilon_spent
-from commonground.accounting.sampled import SampledGaussianEvent
+from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.events import Event, epsilon_spent
 from commonground.errors import BudgetError
 from commonground.ledger.chain import LedgerError
 from commonground.ledger.durable import DurableLedger, Population, Reservation
@@ -16,19 +15,20 @@ __all__ = ["DurableLedger", "InMemoryLedger", "Ledger", "LedgerError", "Populati
 class Ledger(Protocol):
     """What the gate asks of a ledger. ``charge`` records the event or raises ``BudgetError``; nothing in between."""
 
-    def charge(self, event: GaussianEvent | SampledGaussianEvent) -> None: ...
+    def charge(self, event: Event) -> None: ...
 
 
 @runtime_checkable
 class SharedLedger(Protocol):
     """A budget that many fits draw from: each books its whole declared budget first, and settles at the end."""
 
-    def reserve(self, budget: Budget, purpose: str = "") -> AbstractContextManager[Ledger]: ...
+    def reserve(self, budget: Budget | PureBudget, purpose: str = "") -> AbstractContextManager[Ledger]: ...
 
 
 class InMemoryLedger:
     """The budget of one fit, forgotten with the process.
 
+    >>> from commonground.accounting.events import GaussianEvent
     >>> book = InMemoryLedger(Budget(epsilon=1.0, delta=1e-6))
     >>> book.charge(GaussianEvent("too much", mu=1.0, sensitivity=1.0, noise_std=1.0, entries=1, simulated=False))
     Traceback (most recent call last):
@@ -37,15 +37,15 @@ class InMemoryLedger:
     ()
     """
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget | PureBudget) -> None:
         self.budget = budget
-        self._events: list[GaussianEvent | SampledGaussianEvent] = []
+        self._events: list[Event] = []
 
     @property
-    def events(self) -> tuple[GaussianEvent | SampledGaussianEvent, ...]:
+    def events(self) -> tuple[Event, ...]:
         return tuple(self._events)
 
-    def charge(self, event: GaussianEvent | SampledGaussianEvent) -> None:
+    def charge(self, event: Event) -> None:
         spent = epsilon_spent([*self._events, event], self.budget.delta)
         if not spent <= self.budget.epsilon:
             raise BudgetError(

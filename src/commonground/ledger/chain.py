@@ -4,8 +4,14 @@ The events are the only truth. An account is never stored: it is what follows fr
 
     hash of event n = SHA-256(hash of event n - 1, canonical JSON of event n)
 
-Costs are exact fractions: a release of cost μ takes μ² from the budget, μ is a float, floats are fractions, and fractions
-add without rounding, in any order. What is left of a budget therefore does not depend on who came first.
+Costs are exact fractions: a Gaussian release of cost μ takes μ² from the budget, μ is a float, floats are fractions, and
+fractions add without rounding, in any order. What is left of a budget therefore does not depend on who came first.
+
+A fit that declares δ = 0 is booked by its ε instead, and these add: everything together costs at most
+
+    Σ ε of pure fits  +  ε(Σ μ² of Gaussian fits, at the population's δ),
+
+which is plain composition of two parts; true, a little more than needed, and again the same in any order.
 """
 
 import hashlib
@@ -17,9 +23,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from commonground.accounting.budgets import Budget
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu
+from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
+from commonground.accounting.gaussian import gaussian_dominating, gaussian_epsilon, gaussian_mu
 from commonground.errors import CommongroundError, InputError
+
+_SLACK = 1e-9  # relative, of a limit that is computed and not written down
 
 
 class LedgerError(CommongroundError):
@@ -33,8 +41,10 @@ class OpenReservation:
     id: str
     epsilon: float
     delta: float
-    cost: Fraction  # μ² booked
+    cost: Fraction  # μ² booked; 0 with δ = 0
     charged: Fraction  # μ² of the releases recorded so far
+    pure: Fraction  # ε booked with δ = 0; else 0
+    charged_pure: Fraction
     charges: int
     purpose: str
     by: str  # host:process
@@ -48,10 +58,11 @@ class Account:
     population: str
     head: str  # hash of the last event
     count: int = 0
-    budget: Budget | None = None
+    budget: Budget | PureBudget | None = None
     personal: tuple[tuple[float, int], ...] = ()  # (ε, number of people), smallest ε first
-    limit: Fraction = Fraction(0)  # μ² that everybody can afford
+    limit: Fraction = Fraction(0)  # μ² that everybody can afford, where nothing pure was spent
     settled: Fraction = Fraction(0)  # μ² charged by settled reservations
+    settled_pure: Fraction = Fraction(0)  # ε charged by settled reservations with δ = 0
     fits: int = 0  # settled reservations
     open: Mapping[str, OpenReservation] = field(default_factory=lambda: MappingProxyType({}))
 
@@ -71,13 +82,54 @@ class Account:
         return self.settled + sum((r.charged for r in self.open.values()), Fraction(0))
 
     @property
-    def left(self) -> Fraction:
-        return self.limit - self.booked
+    def booked_pure(self) -> Fraction:
+        """The same for ε spent with δ = 0."""
+        return self.settled_pure + sum((r.pure for r in self.open.values()), Fraction(0))
 
-    def epsilon_of(self, cost: Fraction) -> float:
+    @property
+    def charged_pure(self) -> Fraction:
+        return self.settled_pure + sum((r.charged_pure for r in self.open.values()), Fraction(0))
+
+    @property
+    def smallest(self) -> float:
+        """The ε that everybody can afford."""
+        assert self.budget is not None
+        return min(self.budget.epsilon, *(epsilon for epsilon, _ in self.personal), math.inf)
+
+    @property
+    def left(self) -> Fraction:
+        """μ² for further Gaussian fits."""
+        return max(self._room_beside(self.booked_pure) - self.booked, Fraction(0))
+
+    @property
+    def left_pure(self) -> float:
+        """ε for further fits with δ = 0."""
+        return max(0.0, self.smallest - self.epsilon_of(self.booked, self.booked_pure))
+
+    def affords(self, cost: Fraction, pure: Fraction, slack: float = 0.0) -> bool:
+        """Whether this much more can be booked. ``slack``, for readers: a later version's arithmetic may differ a little."""
+        total, total_pure = self.booked + cost, self.booked_pure + pure
+        if total_pure > plain(self.smallest):
+            return False
+        return not total or total <= self._room_beside(total_pure) * (1 + Fraction(slack))
+
+    def _room_beside(self, pure: Fraction) -> Fraction:
+        """μ² that everybody can afford beside a spend of pure ε."""
+        assert self.budget is not None
+        if not pure or not self.limit:
+            return self.limit
+        rest = math.nextafter(float(plain(self.smallest) - pure), -math.inf)
+        return (
+            min(self.limit, cost_of(gaussian_mu(rest, self.budget.delta))) if rest >= SMALLEST_EPSILON else Fraction(0)
+        )
+
+    def epsilon_of(self, cost: Fraction, pure: Fraction = Fraction(0)) -> float:
         """A cost as ε at the population's δ, rounded up."""
         assert self.budget is not None
-        return gaussian_epsilon(mu_of(cost), self.budget.delta)
+        if cost and not self.budget.delta:
+            return math.inf
+        gaussian = gaussian_epsilon(mu_of(cost), self.budget.delta) if cost else 0.0
+        return math.nextafter(gaussian + float(pure), math.inf) if pure else gaussian
 
     def follow(self, body: str, stored_hash: str) -> "Account":
         """The account after one more event, or ``LedgerError`` if the event does not follow."""
@@ -121,17 +173,46 @@ def cost_of(mu: float) -> Fraction:
     return Fraction(mu) ** 2
 
 
-def personal_distribution(budgets: Mapping[float, int] | None, budget: Budget) -> list[list[float]]:
+def plain(epsilon: float) -> Fraction:
+    """ε as the decimal that people wrote, so that ten times 0.1 is 1. The gate's noise is wider than this rounding.
+
+    >>> 10 * plain(0.1) == plain(1.0)
+    True
+    """
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float)) or not 0 < epsilon < math.inf:
+        raise ValueError(f"ε must be a finite number > 0, got {epsilon!r}")
+    return Fraction(repr(float(epsilon)))
+
+
+def costs(release: Mapping[str, Any], booking: OpenReservation) -> tuple[Fraction, Fraction]:
+    """(μ², pure ε) that a recorded release takes from a reservation.
+
+    A pure release in a reservation with δ > 0 costs what the Gaussian release that dominates it would cost.
+    """
+    if release["simulated"] is not False:
+        raise ValueError("not a private release")
+    if release["kind"] == "gaussian":
+        return cost_of(release["mu"]), Fraction(0)
+    if release["kind"] != "pure":
+        raise ValueError(f"a release of unknown kind {release['kind']!r}")
+    if booking.pure:
+        return Fraction(0), plain(release["epsilon"])
+    if not release["mu"] >= gaussian_dominating(release["epsilon"]) * (1 - 1e-9):
+        raise ValueError(f"μ = {release['mu']} does not cover a pure ε = {release['epsilon']}")
+    return cost_of(release["mu"]), Fraction(0)
+
+
+def personal_distribution(budgets: Mapping[float, int] | None, budget: Budget | PureBudget) -> list[list[float]]:
     """[ε, number of people, μ] for each personal ε, smallest first; each must be within the total."""
     rows: list[list[float]] = []
     for epsilon, people in sorted((budgets or {}).items()):
-        own = Budget(epsilon, budget.delta)
+        own = budget_of(epsilon, budget.delta)
         if epsilon > budget.epsilon or people < 1:
             raise InputError(
                 f"personal budgets must be ε from 0 to the population's {budget.epsilon:g} with at least one person "
                 f"each, got ε = {epsilon:g} for {people} people. Open the population with the largest personal ε."
             )
-        rows.append([float(epsilon), int(people), own.mu])
+        rows.append([float(epsilon), int(people), own.mu if isinstance(own, Budget) else 0.0])
     return rows
 
 
@@ -146,48 +227,49 @@ def doubt(population: str, why: str) -> LedgerError:
 def _opened(account: Account, event: dict[str, Any]) -> Account:
     if account.budget is not None:
         raise ValueError("opened twice")
-    budget = Budget(event["epsilon"], event["delta"])
+    budget = budget_of(event["epsilon"], event["delta"])
     # μ is written down, not recomputed, so that its meaning does not change with a later version's arithmetic; but it
     # must be what (ε, δ) allows.
     shares = [(budget.epsilon, event["mu"]), *((epsilon, mu) for epsilon, _, mu in event["personal"])]
     for epsilon, mu in shares:
-        if not mu <= gaussian_mu(epsilon, budget.delta) * (1 + 1e-9):
+        if not mu <= (gaussian_mu(epsilon, budget.delta) * (1 + 1e-9) if isinstance(budget, Budget) else 0.0):
             raise ValueError(f"μ = {mu} is more than ε = {epsilon} allows")
     return replace(
         account,
         budget=budget,
         personal=tuple((float(epsilon), int(people)) for epsilon, people, _ in event["personal"]),
         # Every release costs everybody the same μ, so the person with the smallest budget decides for all.
-        limit=min(cost_of(mu) for _, mu in shares),
+        limit=min(cost_of(mu) for _, mu in shares) if isinstance(budget, Budget) else Fraction(0),
     )
 
 
 def _reserved(account: Account, event: dict[str, Any]) -> Account:
-    name = event["reservation"]
+    name, pure = event["reservation"], isinstance(budget_of(event["epsilon"], event["delta"]), PureBudget)
     booking = OpenReservation(
         id=name,
         epsilon=event["epsilon"],
         delta=event["delta"],
-        cost=cost_of(event["mu"]),
+        cost=Fraction(0) if pure else cost_of(event["mu"]),
         charged=Fraction(0),
+        pure=plain(event["epsilon"]) if pure else Fraction(0),
+        charged_pure=Fraction(0),
         charges=0,
         purpose=event["purpose"],
         by=event["by"],
         at=event["at"],
     )
-    if account.budget is None or name in account.open or booking.cost > account.left:
+    if account.budget is None or name in account.open or not account.affords(booking.cost, booking.pure, _SLACK):
         raise ValueError("more was reserved than was left")
     return replace(account, open=MappingProxyType({**account.open, name: booking}))
 
 
 def _charged(account: Account, event: dict[str, Any]) -> Account:
-    booking, release = account.open[event["reservation"]], event["event"]
-    if release["kind"] != "gaussian" or release["simulated"] is not False:
-        raise ValueError("not a private Gaussian release")
-    charged = booking.charged + cost_of(release["mu"])
-    if charged > booking.cost:
+    booking = account.open[event["reservation"]]
+    cost, pure = costs(event["event"], booking)
+    charged, charged_pure = booking.charged + cost, booking.charged_pure + pure
+    if charged > booking.cost or charged_pure > booking.pure:
         raise ValueError("more was charged than was reserved")
-    booking = replace(booking, charged=charged, charges=booking.charges + 1)
+    booking = replace(booking, charged=charged, charged_pure=charged_pure, charges=booking.charges + 1)
     return replace(account, open=MappingProxyType({**account.open, booking.id: booking}))
 
 
@@ -197,6 +279,7 @@ def _settled(account: Account, event: dict[str, Any]) -> Account:
     return replace(
         account,
         settled=account.settled + booking.charged,
+        settled_pure=account.settled_pure + booking.charged_pure,
         fits=account.fits + 1,
         open=MappingProxyType(still_open),
     )

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from commonground.accounting.budgets import Budget
+from commonground.accounting.budgets import budget_of
 from commonground.errors import BillboardError, InputError
 from commonground.ledger.chain import Account, LedgerError
 from commonground.ledger.durable import DurableLedger, Population, summary
@@ -35,7 +35,7 @@ def open_(
     ledger: Ledger,
     population: Name,
     epsilon: Annotated[float, typer.Option(help="Everything that may ever be spent on these people.")],
-    delta: Annotated[float, typer.Option(help="δ of that budget; well below 1 / number of people.")] = 1e-6,
+    delta: Annotated[float, typer.Option(help="δ of that budget; well below 1 / number of people, or 0.")] = 1e-6,
     personal: Annotated[
         Path | None,
         typer.Option(help="Table with a smaller ε of their own for some people (columns user_id, epsilon)."),
@@ -43,7 +43,7 @@ def open_(
     as_json: AsJson = False,
 ) -> None:
     """Declare a population and its total budget; makes the ledger where there is none."""
-    budget = Budget(epsilon, delta)
+    budget = budget_of(epsilon, delta)
     budgets = None if personal is None else _personal_budgets(personal)
     people = DurableLedger(ledger, create=True).open_population(population, budget, budgets)
     if as_json:
@@ -108,7 +108,7 @@ def events(ledger: Ledger, population: Name, as_json: AsJson = False) -> None:
             event["at"][:19],
             event["kind"],
             event.get("reservation", ""),
-            f"{release['mu']:.4g}" if "mu" in release else "",
+            f"{release['mu']:.4g}" if release.get("mu") else "",
             release.get("name") or event.get("purpose", ""),
             hash_[:12],
         )
@@ -210,7 +210,7 @@ def _cells(account: Account) -> tuple[str, ...]:
         f"{facts['epsilon_charged']:.4f}",
         f"{facts['epsilon_booked']:.4f}",
         f"{facts['epsilon_left']:.4f}",
-        f"{float(account.booked / account.limit):.1%}",
+        f"{float(account.booked / account.limit):.1%}" if account.limit else "–",
         str(account.fits),
         str(len(account.open)),
         str(account.count),

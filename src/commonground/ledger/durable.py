@@ -21,13 +21,15 @@ import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
+from fractions import Fraction
 from types import TracebackType
 from typing import Any, Self
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from commonground.accounting.budgets import Budget
-from commonground.accounting.events import GaussianEvent
+from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.events import Event, GaussianEvent, PureEvent
+from commonground.accounting.gaussian import gaussian_dominating
 from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.ledger import schema
 from commonground.ledger.chain import (
@@ -35,10 +37,12 @@ from commonground.ledger.chain import (
     LedgerError,
     canonical,
     cost_of,
+    costs,
     doubt,
     link,
     mu_of,
     personal_distribution,
+    plain,
 )
 from commonground.ledger.storage import PostgresStorage, Storage, storage_at
 
@@ -83,7 +87,9 @@ class DurableLedger:
     def name(self) -> str:
         return self._storage.name
 
-    def open_population(self, name: str, budget: Budget, personal: Mapping[float, int] | None = None) -> "Population":
+    def open_population(
+        self, name: str, budget: Budget | PureBudget, personal: Mapping[float, int] | None = None
+    ) -> "Population":
         """Declare a group of people and everything that may ever be spent on them.
 
         ``personal`` counts people by a smaller ε of their own. Every release costs everybody the same, so the smallest
@@ -95,7 +101,7 @@ class DurableLedger:
             "kind": "open",
             "epsilon": float(budget.epsilon),
             "delta": float(budget.delta),
-            "mu": budget.mu,
+            "mu": budget.mu if isinstance(budget, Budget) else 0.0,
             "personal": personal_distribution(personal, budget),
         }
         account = Account.before_all(name)
@@ -184,20 +190,21 @@ class Population:
             self._known = _read(connection, known)
         return self._known
 
-    def reserve(self, budget: Budget, purpose: str = "") -> "Reservation":
+    def reserve(self, budget: Budget | PureBudget, purpose: str = "") -> "Reservation":
         """Book a fit's whole budget, or raise ``BudgetError`` with nothing booked."""
-        name = secrets.token_hex(8)
+        name, mu = secrets.token_hex(8), budget.mu if isinstance(budget, Budget) else 0.0
 
         def decide(account: Account) -> dict[str, Any]:
-            cost = cost_of(budget.mu)
-            if not cost <= account.left:
+            if not account.affords(
+                cost_of(mu) if mu else Fraction(0), Fraction(0) if mu else plain(float(budget.epsilon))
+            ):
                 raise self._too_much(account, budget)
             return {
                 "kind": "reserve",
                 "reservation": name,
                 "epsilon": float(budget.epsilon),
                 "delta": float(budget.delta),
-                "mu": budget.mu,
+                "mu": mu,
                 "purpose": purpose,
                 "by": f"{socket.gethostname()}:{os.getpid()}",
             }
@@ -205,7 +212,7 @@ class Population:
         self._write(decide)
         return Reservation(self, name)
 
-    def charge(self, reservation: str, event: GaussianEvent) -> None:
+    def charge(self, reservation: str, event: Event) -> None:
         """Record one release against a reservation; on the disk when this returns, and only then may noise be drawn."""
         release = _checked(event)
 
@@ -216,9 +223,20 @@ class Population:
                     "perhaps by an operator who took this fit for dead. Fit again with a new reservation."
                 )
             booking = account.open[reservation]
-            if not booking.charged + cost_of(event.mu) <= booking.cost:
+            if booking.pure and not isinstance(event, PureEvent):
                 raise BudgetError(
-                    f"{event.name!r} costs μ = {event.mu:.4g}, but μ = {mu_of(booking.cost - booking.charged):.4g} is left "
+                    f"{event.name!r} has Gaussian noise, but its fit reserved ε = {booking.epsilon:g} with δ = 0. Nothing was "
+                    "released; declare a delta above 0."
+                )
+            cost, pure = costs(release, booking)
+            if not (booking.charged + cost <= booking.cost and booking.charged_pure + pure <= booking.pure):
+                asked, left = (
+                    (f"ε = {float(pure):.4g}", f"ε = {float(booking.pure - booking.charged_pure):.4g}")
+                    if booking.pure
+                    else (f"μ = {mu_of(cost):.4g}", f"μ = {mu_of(booking.cost - booking.charged):.4g}")
+                )
+                raise BudgetError(
+                    f"{event.name!r} costs {asked}, but {left} is left "
                     f"of the ε = {booking.epsilon:g} (δ = {booking.delta:g}) reserved for this fit. Nothing was released; "
                     "declare a larger epsilon or publish less."
                 )
@@ -242,11 +260,15 @@ class Population:
     def left_in_words(self) -> str:
         account = self.account()
         assert account.budget is not None
-        return (
-            f"Population {self.name!r} has ε = {_down(account.epsilon_of(account.left)):g} left of ε = "
-            f"{_down(account.epsilon_of(account.limit)):g} at δ = {account.budget.delta:g} (Gaussian costs add as "
-            f"squares, so these ε do not subtract)."
+        delta, pure = account.budget.delta, bool(account.booked_pure) or not account.limit
+        left = account.epsilon_of(account.left) if account.limit else account.left_pure
+        words = (
+            f"Population {self.name!r} has ε = {_down(left):g} left of ε = {_down(account.smallest):g} at δ = {delta:g}"
         )
+        if not account.limit:
+            return f"{words}."
+        words += " (Gaussian costs add as squares, so these ε do not subtract)."
+        return f"{words} A fit with δ = 0 could have ε = {_down(account.left_pure):g}." if pure else words
 
     def events(self) -> list[tuple[str, str]]:
         """(body, hash) of every event, verified."""
@@ -264,19 +286,20 @@ class Population:
             after = _append(connection, account := _read(connection, known, lock=True), decide(account))
         self._known = after
 
-    def _too_much(self, account: Account, budget: Budget) -> BudgetError:
+    def _too_much(self, account: Account, budget: Budget | PureBudget) -> BudgetError:
         assert account.budget is not None
-        left = account.epsilon_of(account.left)
-        total = account.epsilon_of(account.limit)
+        left = account.left_pure if isinstance(budget, PureBudget) else account.epsilon_of(account.left)
+        total = account.smallest
         message = (
             f"population {self.name!r} has ε = {_down(left):g} left of ε = {_down(total):g} at δ = {account.budget.delta:g}, "
             f"but this fit asks for (ε = {budget.epsilon:g}, δ = {budget.delta:g}). Nothing was released. "
             "Ask for less, or stop: these people have given what was agreed."
         )
         if account.open:
+            held = account.epsilon_of(account.booked - account.settled, account.booked_pure - account.settled_pure)
             message += (
                 f" {len(account.open)} open reservations hold ε = "
-                f"{_down(account.epsilon_of(account.booked - account.settled)):g} of it; if their process is dead, "
+                f"{_down(held):g} of it; if their process is dead, "
                 "`commonground ledger settle` gives back what they did not use."
             )
         return BudgetError(message)
@@ -289,7 +312,7 @@ class Reservation:
         self.population = population
         self.id = name
 
-    def charge(self, event: GaussianEvent) -> None:
+    def charge(self, event: Event) -> None:
         self.population.charge(self.id, event)
 
     def settle(self) -> None:
@@ -320,9 +343,10 @@ def summary(account: Account) -> dict[str, Any]:
         "epsilon": account.budget.epsilon,
         "delta": account.budget.delta,
         "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
-        "epsilon_charged": account.epsilon_of(account.charged),
-        "epsilon_booked": account.epsilon_of(account.booked),
-        "epsilon_left": _down(account.epsilon_of(account.left)),
+        "epsilon_charged": account.epsilon_of(account.charged, account.charged_pure),
+        "epsilon_booked": account.epsilon_of(account.booked, account.booked_pure),
+        "epsilon_left": _down(account.epsilon_of(account.left) if account.limit else account.left_pure),
+        "epsilon_left_pure": _down(account.left_pure),  # for a fit with δ = 0
         "mu_squared_limit": float(account.limit),
         "mu_squared_charged": float(account.charged),
         "mu_squared_booked": float(account.booked),
@@ -332,7 +356,7 @@ def summary(account: Account) -> dict[str, Any]:
                 "reservation": booking.id,
                 "epsilon": booking.epsilon,
                 "delta": booking.delta,
-                "epsilon_charged": account.epsilon_of(booking.charged),
+                "epsilon_charged": account.epsilon_of(booking.charged, booking.charged_pure),
                 "charges": booking.charges,
                 "purpose": booking.purpose,
                 "by": booking.by,
@@ -345,11 +369,11 @@ def summary(account: Account) -> dict[str, Any]:
     }
 
 
-def _checked(event: GaussianEvent) -> dict[str, Any]:
+def _checked(event: Event) -> dict[str, Any]:
     """A release as it is written down; what cannot be accounted for is refused."""
-    if not isinstance(event, GaussianEvent):
+    if not isinstance(event, GaussianEvent | PureEvent):
         raise BudgetError(
-            f"a ledger knows what a Gaussian release costs, not a {type(event).__name__}. Nothing released."
+            f"a ledger knows what Gaussian and pure releases cost, not a {type(event).__name__}. Nothing released."
         )
     if event.simulated is not False:
         raise BudgetError(
@@ -357,22 +381,29 @@ def _checked(event: GaussianEvent) -> dict[str, Any]:
             "Fit without simulation_seed, or without a ledger."
         )
     try:
-        cost_of(event.mu)
-        honest = event.sensitivity <= event.mu * event.noise_std
+        if isinstance(event, GaussianEvent):
+            claim = f"μ = {event.mu!r}"
+            cost_of(event.mu)
+            honest = event.sensitivity <= event.mu * event.noise_std
+        else:
+            claim = f"ε = {event.epsilon!r}"
+            plain(event.epsilon)
+            honest = 2 * event.sensitivity <= event.epsilon * event.scale
     except (TypeError, ValueError):
         honest = False
     if not honest:
-        raise BudgetError(
-            f"{event.name!r} claims μ = {event.mu!r}, which its noise does not support. Nothing was released."
-        )
+        raise BudgetError(f"{event.name!r} claims {claim}, which its noise does not support. Nothing was released.")
+    if isinstance(event, GaussianEvent):
+        cost = {"mu": float(event.mu), "noise_std": float(event.noise_std)}
+    else:  # μ: what it costs where δ > 0
+        cost = {"epsilon": float(event.epsilon), "scale": float(event.scale), "mu": gaussian_dominating(event.epsilon)}
     return {
-        "kind": "gaussian",
+        "kind": event.kind,
         "name": str(event.name),
-        "mu": float(event.mu),
         "sensitivity": float(event.sensitivity),
-        "noise_std": float(event.noise_std),
         "entries": int(event.entries),
         "simulated": False,
+        **cost,
     }
 
 

@@ -1,0 +1,304 @@
+"""Ridge regression in which everybody sets her own ε (P3), and a better way to the same guarantee."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.personal import PersonalBudgets, personal_budgets
+from commonground.billboard import Billboard
+from commonground.clipping import from_symmetric_half
+from commonground.contributions.moments import PublicScale, moment_sums
+from commonground.engines.local import sum_over_people
+from commonground.errors import InputError
+from commonground.estimators.base import PersonalModel
+from commonground.estimators.rounds import Door
+from commonground.gate import randomness_from, sample_people
+from commonground.ledger import InMemoryLedger, Ledger
+from commonground.users import Users
+
+METHODS = ("reweight", "sample", "uniform", "statistics")
+DEFAULT_DELTA = 1e-6  # of "statistics"
+# "statistics": chosen on simulated populations by benchmarks/ridge_statistics.py, see docs/personal_budgets.md
+CONSTANT = 0.5  # the coordinate of the intercept, beside features within ±1/2
+LABEL_SCALE = 1.6  # of the label's coordinate, in units of the features' largest norm
+RIDGE = 0.6  # in units of the noise's spectral norm, about √p standard deviations
+INTERCEPT_RIDGE = 0.1  # of the others' ridge
+
+
+class PersonalBudgetRidge(PersonalModel):
+    """One linear model for everybody, private for each person at her own ε.
+
+    Parameters
+    ----------
+    method : "statistics" (ours): noisy second moments, each person's scaled to her budget; (ε_i, δ).
+        "reweight" (PDP-OP): the ridge solution with weights ∝ ε_i plus L2-Laplace noise; ε_i, δ = 0.
+        "sample" (Jorgensen et al.): people drawn with a probability that rises with ε_i, then the same at one level.
+        "uniform": everybody at the smallest ε.
+    alpha : λ of the ridge loss mean (y − θᵀx)² + λ‖θ‖², features scaled to [0, 1] and labels to at most 1 in size. None lets
+        "statistics" choose from the known noise; the other methods need one.
+    feature_bounds, label_bounds : (low, high), public: numbers, or for features one each. Values outside are moved to them.
+    budgets : everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where
+        each row is a person), or one number. Who has 0 takes no part. None: those of the table.
+    delta : of "statistics", 1e-6 by default. The other methods have δ = 0.
+    threshold : of "sample": "max" or "mean" of the budgets, or a number.
+    coefficient_bound : P3's B for "reweight", "sample" and "uniform": a public bound on ‖θ‖ in scaled units, kept to by
+        solving within that ball. None: B(λ), which no ridge solution exceeds.
+    fit_intercept : shared, as one more feature that is always 1.
+    simulation_seed : repeatable noise for experiments; not private.
+
+    Notes
+    -----
+    Follows P3 Algorithm 1. P3's Theorem 2.3 assumes ‖θ‖ ≤ B for every data set; here it is enforced, so nothing is assumed. In
+    "sample" the loss is divided by the expected number of people drawn, which is public, where P3 divides by the number drawn.
+
+    **Guarantee.** Unit: one person with all her rows (without ``users=`` each row is a person). Neighbours: her data replaced
+    by any other; n and everybody's ε are public. One quantity reads data. "reweight", "uniform": θ, which moves by at most
+    2√d(1 + √d·B)/λ · w_i/Σw in L2 norm, w_i = ε_i/ε_max; noise of density ∝ exp(−η‖z‖) with η = ε_max over the largest of
+    these. "sample": the same θ of those drawn, at level t; a person drawn with probability π = (e^ε_i − 1)/(e^t − 1) then has
+    log(1 + π(e^t − 1)) = ε_i, since both replacing and leaving out one of those drawn moves θ by at most that much.
+    "statistics": Σ w_i mean z zᵀ with w_i = μ_i/μ_max and ‖z‖² ≤ r² by the public bounds (√2 r² in Frobenius norm, through
+    the symmetric half), Gaussian. Scaling, ridge and repair use public or released numbers only.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> X = np.outer(np.arange(2000), [0.37, 0.61, 0.83]) % 1
+    >>> y = X @ [0.5, 0.2, 0.0] + 0.1
+    >>> wishes = cg.datasets.segmented_budgets(2000)
+    >>> model = PersonalBudgetRidge("statistics", feature_bounds=(0, 1), label_bounds=(0, 1), budgets=wishes)
+    >>> model = model.set_params(simulation_seed=1).fit(X, y)
+    >>> round(float(np.mean((model.predict(X) - y) ** 2) / y.var()), 1)
+    0.1
+    >>> bool(model.spent(7) <= wishes[7])
+    True
+    """
+
+    def __init__(
+        self,
+        method: str = "statistics",
+        alpha: float | None = None,
+        feature_bounds: Any = None,
+        label_bounds: tuple[float, float] | None = None,
+        budgets: Any = None,
+        delta: float | None = None,
+        *,
+        threshold: str | float = "max",
+        coefficient_bound: float | None = None,
+        fit_intercept: bool = True,
+        simulation_seed: int | None = None,
+    ) -> None:
+        self.method = method
+        self.alpha = alpha
+        self.feature_bounds = feature_bounds
+        self.label_bounds = label_bounds
+        self.budgets = budgets
+        self.delta = delta
+        self.threshold = threshold
+        self.coefficient_bound = coefficient_bound
+        self.fit_intercept = fit_intercept
+        self.simulation_seed = simulation_seed
+
+    def fit(self, X: Any, y: Any = None, users: Any = None, **kwargs: Any) -> Self:
+        """As for every estimator; without ``users=`` each row is a person of her own, called by its number."""
+        if y is not None and users is None:
+            users = np.arange(len(y))
+        return super().fit(X, y, users, **kwargs)
+
+    def _budgets_of(self, users: Users) -> PersonalBudgets:
+        if self.method not in METHODS:
+            raise InputError(f"method of PersonalBudgetRidge must be one of {', '.join(METHODS)}, got {self.method!r}.")
+        delta = 0.0 if self.method != "statistics" else DEFAULT_DELTA if self.delta is None else self.delta
+        found = personal_budgets(self.budgets, users, delta)
+        if found is None:
+            raise InputError(
+                "PersonalBudgetRidge needs budgets=: an epsilon for each person, a mapping, or one number for all."
+            )
+        if self.method == "uniform":
+            smallest = found.epsilons[found.epsilons > 0].min()
+            return PersonalBudgets(np.where(found.epsilons > 0, smallest, 0.0), delta)
+        return found
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        budgets = self._personal
+        assert budgets is not None
+        low, high, label_low, label_high = self._bounds(users.n_features)
+        if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha > 0):
+            raise InputError(f"alpha of PersonalBudgetRidge must be a finite number > 0, got {self.alpha!r}.")
+        budget = self._budget()
+        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        if self.method == "statistics":
+            assert isinstance(budget, Budget)
+            scale = centred_scale(low, high, label_low, label_high, self.fit_intercept)
+            theta = _released_statistics(users.weighted(budgets.weights), scale, self.alpha, budget, door)
+        else:
+            if self.alpha is None:
+                raise InputError(
+                    f"method {self.method!r} needs alpha=, the weight of the penalty: it decides how much noise there is. "
+                    "Only 'statistics' chooses by itself."
+                )
+            scale = unit_scale(low, high, label_low, label_high, self.fit_intercept)
+            theta = self._output_perturbation(users, budgets, scale, door)
+        coef, intercept = scale.linear_model(theta)
+        noise = None if self.method == "statistics" else door.randomness.floating_point_description
+        return Billboard(
+            embedding=np.zeros((users.n_features, 0)),
+            mean=coef,
+            intercept=intercept,
+            fit_intercept=False,
+            feature_names=users.feature_names,
+            statement=door.statement("Ridge with personal budgets", self.method, budget, users, budgets, noise=noise),
+        )
+
+    def _output_perturbation(
+        self, users: Users, budgets: PersonalBudgets, scale: PublicScale, door: Door
+    ) -> np.ndarray:
+        assert self.alpha is not None
+        d = users.n_features + bool(self.fit_intercept)
+        radius = coefficient_radius(self.alpha, d)
+        if self.coefficient_bound is not None:
+            radius = min(radius, self.coefficient_bound)
+        if self.method == "sample":
+            epsilon = self._level(budgets.epsilons)
+            probabilities = sampling_probabilities(budgets.epsilons, epsilon)
+            weights = sample_people(probabilities, door.randomness).astype(np.float64)
+            total = float(probabilities.sum())
+        else:
+            epsilon, weights = budgets.largest.epsilon, budgets.weights
+            total = float(weights.sum())
+        moments = sum_over_people(users.weighted(weights), lambda block: moment_sums(block, scale))
+        solution = moments.bounded_ridge(self.alpha, total, radius, "ridge coefficients")
+        return door.perturb(solution, epsilon * (1 - 1e-9)).value
+
+    def _level(self, epsilons: np.ndarray) -> float:
+        part = epsilons[epsilons > 0]
+        if self.threshold in ("max", "mean"):
+            return float(part.max() if self.threshold == "max" else part.mean())
+        if isinstance(self.threshold, (int, float)) and math.isfinite(self.threshold) and self.threshold > 0:
+            return min(float(self.threshold), float(part.max()))
+        raise InputError(
+            f"threshold of PersonalBudgetRidge must be 'max', 'mean' or a number > 0, got {self.threshold!r}."
+        )
+
+    def spent(self, user_id: Any) -> float:
+        """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""
+        whole = super().spent(user_id)
+        if self.method != "sample" or whole == 0.0:
+            return whole
+        assert self._personal is not None
+        epsilon = float(self._personal.epsilons[int(self._positions([user_id])[0])])
+        return min(epsilon, self._level(self._personal.epsilons))
+
+    def _bounds(self, d: int) -> tuple[np.ndarray, np.ndarray, float, float]:
+        for name, bounds in (("feature_bounds", self.feature_bounds), ("label_bounds", self.label_bounds)):
+            if bounds is None:
+                raise InputError(
+                    f"PersonalBudgetRidge needs {name}=(low, high): how far one person can move the result is bounded by "
+                    "them. They must be public knowledge; the smallest and largest values of the data are not."
+                )
+        try:
+            low, high = (np.broadcast_to(np.asarray(bound, dtype=np.float64), d) for bound in self.feature_bounds)
+            label_low, label_high = (float(bound) for bound in self.label_bounds)  # type: ignore[union-attr]
+        except (TypeError, ValueError):
+            raise InputError(
+                f"feature_bounds must be (low, high), each a number or one for each of the {d} features, and label_bounds "
+                f"two numbers; got {self.feature_bounds!r:.60} and {self.label_bounds!r:.60}."
+            ) from None
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all() and label_low < label_high):
+            raise InputError("bounds must be finite numbers with low < high.")
+        return np.ascontiguousarray(low), np.ascontiguousarray(high), label_low, label_high
+
+
+# ---- the four methods' formulas -------------------------------------------------------------------------------------
+
+
+def coefficient_radius(alpha: float, d: int) -> float:
+    """P3's B(λ): no ridge solution on x in [0, 1]^d, |y| ≤ 1 is longer."""
+    return min(1.0 / math.sqrt(alpha), math.sqrt(d) / alpha)
+
+
+def sampling_probabilities(epsilons: np.ndarray, threshold: float) -> np.ndarray:
+    """How likely each person is drawn so that a threshold-private mechanism on those drawn is ε_i-private for her."""
+    return np.minimum(1.0, np.expm1(epsilons) / np.expm1(threshold))
+
+
+def unit_scale(low: np.ndarray, high: np.ndarray, label_low: float, label_high: float, intercept: bool) -> PublicScale:
+    """P3's: x in [0, 1]^d and |y| ≤ 1, the label not shifted."""
+    unit = max(abs(label_low), abs(label_high))
+    return PublicScale(
+        low, high, label_low, label_high, label_unit=unit, centre=0.0, label_centre=0.0, constant=float(intercept),
+        label_scale=1.0,
+    )  # fmt: skip
+
+
+def centred_scale(
+    low: np.ndarray, high: np.ndarray, label_low: float, label_high: float, intercept: bool
+) -> PublicScale:
+    """For "statistics": everything centred by its bounds, which halves each coordinate's largest size.
+
+    The label gets a larger share of the norm than one coordinate among many: the noise on Σ x y, relative to y, is
+    proportional to (r² + s²/4)/s for features of norm r and a label coordinate of scale s, smallest at s = 2r; a little less
+    leaves Σ x xᵀ less noisy.
+    """
+    constant = CONSTANT if intercept else 0.0
+    return PublicScale(
+        low, high, label_low, label_high, label_unit=label_high - label_low, centre=0.5,
+        label_centre=(label_low + label_high) / 2, constant=constant,
+        label_scale=LABEL_SCALE * math.sqrt(len(low) / 4 + constant**2),
+    )  # fmt: skip
+
+
+def _released_statistics(
+    users: Users, scale: PublicScale, alpha: float | None, budget: Budget, door: Door
+) -> np.ndarray:
+    """Ridge on the released second moment, repaired: what is known of it without noise put in, made positive."""
+    moments = sum_over_people(users, lambda block: moment_sums(block, scale))
+    total = float(users.person_weights.sum())  # public, as budgets are
+    released = door.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
+    size = len(moments.value)
+    return ridge_from_statistics(
+        from_symmetric_half(released.value, size) / total, released.noise_std / total, scale, alpha
+    )
+
+
+def ridge_from_statistics(
+    moment: np.ndarray, noise_std: float, scale: PublicScale, alpha: float | None = None
+) -> np.ndarray:
+    """θ of y = θᵀx in scaled units, from a noisy mean of z zᵀ; post-processing."""
+    d = len(moment) - 1
+    moment = moment.copy()
+    if scale.constant:
+        moment[d - 1, d - 1] = scale.constant**2
+    eigenvalues, vectors = np.linalg.eigh(moment)
+    moment = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
+    ridge = np.full(d, RIDGE * noise_std * math.sqrt(d + 1) if alpha is None else alpha)
+    if scale.constant:
+        ridge[d - 1] *= INTERCEPT_RIDGE
+    return np.linalg.solve(moment[:d, :d] + np.diag(ridge), moment[:d, d] / scale.label_scale)
+
+
+def coefficient_error_bound(
+    true_norm: float,
+    smallest_eigenvalue: float,
+    epsilons: Sequence[float] | np.ndarray,
+    alpha: float,
+    d: int,
+    label_noise: float,
+    failure: float,
+    coefficient_bound: float | None = None,
+) -> float:
+    """P3's Theorem 2.5: with probability 1 − ``failure``, PDP-OP's ‖θ̂ − θ*‖ is at most this.
+
+    ``smallest_eigenvalue`` is that of Σ w_i x_i x_iᵀ, w_i = ε_i/Σε; labels are θ*ᵀx plus normal noise of standard deviation
+    ``label_noise``. The three terms: the ridge's bias, the privacy noise, the labels' noise.
+    """
+    epsilons = np.asarray(epsilons, dtype=np.float64)
+    radius = coefficient_radius(alpha, d) if coefficient_bound is None else coefficient_bound
+    rate = alpha * epsilons.sum() / (2 * math.sqrt(d) * (1 + math.sqrt(d) * radius))
+    weights = epsilons / epsilons.sum()
+    bias = true_norm / (1 + smallest_eigenvalue / alpha)
+    privacy = (d + math.sqrt(2 * d / failure)) / rate
+    labels = label_noise / alpha * math.sqrt(2 * d / failure) * float(np.linalg.norm(weights))
+    return bias + privacy + labels

@@ -1,0 +1,219 @@
+"""Ridge with personal budgets: against the slow formula, P3's theorems, and the mistakes a hurried person makes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import commonground as cg
+from commonground.accounting.budgets import PureBudget
+from commonground.clipping import ridge_sensitivity
+from commonground.errors import BudgetError, InputError
+from commonground.estimators.personal_ridge import (
+    METHODS,
+    coefficient_error_bound,
+    coefficient_radius,
+    sampling_probabilities,
+)
+from commonground.ledger import InMemoryLedger
+
+BOUNDS = {"feature_bounds": (0.0, 1.0), "label_bounds": (-1.0, 1.0)}
+
+
+def rows(n: int, d: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d))
+    return X, X @ np.linspace(-0.4, 0.5, d) + 0.05 * rng.standard_normal(n)
+
+
+def slow_ridge(X: np.ndarray, y: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
+    """argmin Σ w_i (y_i − θᵀx_i)² + α‖θ‖², an intercept as the last feature."""
+    X = np.column_stack([X, np.ones(len(X))])
+    return np.linalg.solve((X * weights[:, None]).T @ X + alpha * np.eye(X.shape[1]), X.T @ (weights * y))
+
+
+# ---- the algorithm --------------------------------------------------------------------------------------------------
+
+
+def test_reweighting_is_the_weighted_ridge_solution_plus_noise() -> None:
+    """With budgets so large that no noise is left; features and labels in their own units."""
+    X, y = rows(200)
+    epsilons = 1e9 * np.random.default_rng(1).uniform(0.1, 1.0, 200)
+    theta = slow_ridge(X, y, epsilons / epsilons.sum(), alpha=0.3)
+    model = cg.PersonalBudgetRidge("reweight", 0.3, budgets=epsilons, **BOUNDS).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), X @ theta[:3] + theta[3], atol=1e-5)
+    inches = cg.PersonalBudgetRidge(
+        "reweight", 0.3, feature_bounds=(np.full(3, 5.0), np.full(3, 7.0)), label_bounds=(-40, 40), budgets=epsilons
+    ).fit(5 + 2 * X, 40 * y)
+    np.testing.assert_allclose(inches.predict(5 + 2 * X), 40 * (X @ theta[:3] + theta[3]), atol=1e-3)
+
+
+def test_a_person_with_many_rows_counts_once() -> None:
+    X, y = rows(60)
+    people = np.repeat([0, 1, 2], [50, 9, 1])
+    weights = np.repeat([1 / 3, 1 / 3, 1 / 3], [50, 9, 1]) / np.repeat([50, 9, 1], [50, 9, 1])
+    theta = slow_ridge(X, y, weights, alpha=0.2)
+    model = cg.PersonalBudgetRidge("uniform", 0.2, budgets=1e9, **BOUNDS).fit(X, y, users=people)
+    np.testing.assert_allclose(model.predict(X), X @ theta[:3] + theta[3], atol=1e-5)
+
+
+def test_values_outside_the_public_bounds_are_moved_to_them() -> None:
+    X, y = rows(50)
+    wild_X, wild_y = np.vstack([X, [[9.0, -9.0, 0.5]]]), np.append(y, 77.0)
+    tame_X, tame_y = np.vstack([X, [[1.0, 0.0, 0.5]]]), np.append(y, 1.0)
+    for method in METHODS:
+        models = [
+            cg.PersonalBudgetRidge(method, 0.5, budgets=2.0, simulation_seed=3, **BOUNDS).fit(*data)
+            for data in ((wild_X, wild_y), (tame_X, tame_y))
+        ]
+        np.testing.assert_array_equal(models[0].billboard_.mean, models[1].billboard_.mean)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_the_noise_is_that_of_the_theorem(method: str) -> None:
+    """Σ‖noise‖² over 400 fits; false alarm below 1e-6 (five standard deviations)."""
+    X, y = rows(80)
+    epsilons = cg.datasets.segmented_budgets(80, epsilons=(0.1, 0.3, 1.0))
+    settings = {"budgets": epsilons, "alpha": 2.0, "threshold": "mean", **BOUNDS}
+    fits = [cg.PersonalBudgetRidge(method, simulation_seed=seed, **settings).fit(X, y) for seed in range(400)]
+    spread = np.array([np.append(fit.billboard_.mean, fit.billboard_.intercept) for fit in fits])
+    if method == "statistics":
+        assert spread.std(axis=0).max() > 0
+        return
+    d = 4
+    total = {
+        "reweight": epsilons.sum(),
+        "uniform": 80 * epsilons.min(),
+        "sample": epsilons.mean() * sampling_probabilities(epsilons, epsilons.mean()).sum(),
+    }[method]
+    scale = ridge_sensitivity(d, 2.0, total, coefficient_radius(2.0, d))
+    squared = ((spread - spread.mean(axis=0)) ** 2).sum(axis=1) / scale**2
+    expected = d * (d + 1)  # E of a squared Gamma(d) radius, whose fourth moment is d(d+1)(d+2)(d+3)
+    error = np.sqrt((d * (d + 1) * (d + 2) * (d + 3) - expected**2) / 400)
+    assert abs(squared.mean() - expected) < 5 * error + 0.03 * expected  # 3 %: the drawn people move θ as well
+
+
+def test_a_known_bound_on_the_coefficients_is_kept_and_means_less_noise() -> None:
+    X, y = rows(100)
+    tight, loose = (
+        cg.PersonalBudgetRidge("uniform", 0.01, budgets=1e9, coefficient_bound=bound, **BOUNDS).fit(X, y)
+        for bound in (0.1, None)
+    )
+    for model, largest in ((tight, 0.1), (loose, coefficient_radius(0.01, 4))):
+        theta = np.append(model.billboard_.mean, model.billboard_.intercept)
+        assert np.linalg.norm(theta) <= largest + 1e-6
+    events = [model.billboard_.statement.events[0] for model in (tight, loose)]
+    assert events[0].sensitivity < 0.1 * events[1].sensitivity
+
+
+def test_statistics_need_far_fewer_people_than_output_perturbation() -> None:
+    X, y = rows(1000, d=6)
+    budgets = cg.datasets.segmented_budgets(1000)
+    losses = {}
+    for method in ("statistics", "reweight"):
+        fits = [
+            cg.PersonalBudgetRidge(
+                method, None if method == "statistics" else 1.0, budgets=budgets, simulation_seed=seed, **BOUNDS
+            ).fit(X, y)
+            for seed in range(20)
+        ]  # fmt: skip
+        losses[method] = np.mean([np.mean((fit.predict(X) - y) ** 2) for fit in fits])
+    assert losses["statistics"] < 0.8 * y.var() < losses["reweight"]
+
+
+def test_theorem_2_5_bounds_the_error() -> None:
+    """A bound that fails in 10 % of runs at most; here it never does, since each of its three steps is generous."""
+    rng = np.random.default_rng(0)
+    d, n, alpha, noise = 4, 400, 0.5, 0.05
+    theta = np.array([0.5, -0.3, 0.2, 0.1])
+    epsilons = cg.datasets.segmented_budgets(n)
+    weights = epsilons / epsilons.sum()
+    too_far = 0
+    for seed in range(100):
+        X = rng.random((n, d))
+        y = np.clip(X @ theta + noise * rng.standard_normal(n), -1, 1)
+        eigenvalue = np.linalg.eigvalsh((X * weights[:, None]).T @ X)[0]
+        bound = coefficient_error_bound(np.linalg.norm(theta), eigenvalue, epsilons, alpha, d, noise, failure=0.1)
+        model = cg.PersonalBudgetRidge(
+            "reweight", alpha, budgets=epsilons, fit_intercept=False, simulation_seed=seed, **BOUNDS
+        ).fit(X, y)  # fmt: skip
+        too_far += bool(np.linalg.norm(model.billboard_.mean - theta) > bound)
+    assert too_far <= 10
+    assert bound < 1000  # it says something
+
+
+# ---- the guarantee --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threshold", ["max", "mean", 0.4, 7.0])
+def test_sampled_people_get_their_own_epsilon(threshold: Any) -> None:
+    """log(1 + π(e^t − 1)) ≤ ε_i, and everybody at or above the threshold gets t."""
+    epsilons = cg.datasets.segmented_budgets(50)
+    X, y = rows(50)
+    model = cg.PersonalBudgetRidge("sample", 1.0, budgets=epsilons, threshold=threshold, simulation_seed=0, **BOUNDS)
+    model.fit(X, y)
+    level = model.billboard_.statement.events[0].epsilon
+    assert level <= epsilons.max()
+    amplified = np.log1p(sampling_probabilities(epsilons, level) * np.expm1(level))
+    assert (amplified <= epsilons * (1 + 1e-12)).all()
+    spent = np.array([model.spent(person) for person in range(50)])
+    assert (spent <= epsilons).all()
+    np.testing.assert_allclose(spent, np.minimum(epsilons, level), rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_nobody_spends_more_than_she_allows(method: str) -> None:
+    X, y = rows(60)
+    epsilons = np.where(np.arange(60) % 7 == 0, 0.0, cg.datasets.segmented_budgets(60, epsilons=(0.05, 0.3, 2.0)))
+    model = cg.PersonalBudgetRidge(method, 1.0, budgets=epsilons, simulation_seed=1, **BOUNDS).fit(X, y)
+    spent = np.array([model.spent(person) for person in range(60)])
+    assert (spent <= epsilons).all()
+    assert (spent[epsilons == 0] == 0).all()
+    if method == "uniform":
+        np.testing.assert_allclose(spent[epsilons > 0], epsilons[epsilons > 0].min(), rtol=1e-6)
+    else:
+        np.testing.assert_allclose(spent[epsilons > 0], epsilons[epsilons > 0], rtol=1e-3)
+    statement = model.billboard_.statement
+    assert statement.delta == (1e-6 if method == "statistics" else 0.0)
+    assert statement.epsilon_spent <= statement.epsilon
+    moved = X.copy()
+    moved[0] = 1 - moved[0]  # person 0 takes no part
+    again = cg.PersonalBudgetRidge(method, 1.0, budgets=epsilons, simulation_seed=1, **BOUNDS).fit(moved, y)
+    np.testing.assert_array_equal(again.billboard_.mean, model.billboard_.mean)
+
+
+def test_a_ledger_pays_the_largest_budget() -> None:
+    X, y = rows(60)
+    model = cg.PersonalBudgetRidge("reweight", 1.0, budgets=2.0, **BOUNDS)
+    model.fit(X, y, ledger=InMemoryLedger(PureBudget(2.0)))
+    with pytest.raises(BudgetError):
+        model.fit(X, y, ledger=InMemoryLedger(PureBudget(1.5)))
+
+
+# ---- mistakes -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"feature_bounds": None}, "needs feature_bounds=.*must be public knowledge"),
+        ({"label_bounds": None}, "needs label_bounds="),
+        ({"budgets": None}, "needs budgets="),
+        ({"method": "magic"}, "must be one of reweight, sample, uniform, statistics, got 'magic'"),
+        ({"alpha": None}, "needs alpha="),
+        ({"alpha": 0.0}, "alpha of PersonalBudgetRidge must be a finite number > 0"),
+        ({"alpha": -1.0, "method": "statistics"}, "alpha of PersonalBudgetRidge must be"),
+        ({"feature_bounds": (1.0, 0.0)}, "low < high"),
+        ({"feature_bounds": (0.0, np.inf)}, "finite"),
+        ({"feature_bounds": ([0.0, 0.0], 1.0)}, "one for each of the 3 features"),
+        ({"feature_bounds": 3.0}, r"must be \(low, high\)"),
+        ({"label_bounds": (1.0, 1.0)}, "low < high"),
+        ({"method": "sample", "threshold": "median"}, "'max', 'mean' or a number"),
+        ({"method": "sample", "threshold": -1.0}, "'max', 'mean' or a number"),
+        ({"method": "statistics", "delta": 2.0}, "delta must lie strictly between 0 and 1"),
+    ],
+)
+def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
+    settings: dict[str, Any] = {"method": "reweight", "alpha": 1.0, "budgets": 1.0, **BOUNDS, **change}
+    with pytest.raises(InputError, match=message):
+        cg.PersonalBudgetRidge(**settings).fit(*rows(20))
