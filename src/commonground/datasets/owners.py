@@ -15,7 +15,7 @@ class OwnersData:
     y: np.ndarray  # (records,) int64
     owners: np.ndarray  # (records,) int64
     users: np.ndarray  # (records,) int64, numbered across all owners
-    test_X: np.ndarray
+    test_X: np.ndarray  # noqa: N815 (X as everywhere)
     test_y: np.ndarray
     test_owners: np.ndarray
 
@@ -31,14 +31,15 @@ def across_owners(
     """
     if not 0 < n_records <= len(y):
         raise InputError(f"n_records must lie between 1 and the {len(y)} records there are, got {n_records!r}.")
-    rng = np.random.default_rng([seed, 0x0E75])
+    # The same records for every number of owners, so that tables differ in the division alone.
+    rows = np.random.default_rng([seed, 0x0E75]).choice(len(y), n_records, replace=False)
+    rng = np.random.default_rng([seed, n_owners, 0xDEA1])
     n_classes = int(y.max()) + 1
     missing = np.concatenate(
         [rng.permutation(n_classes).reshape(-1, 2) for _ in range(-(-n_owners // (n_classes // 2)))]
     )
     has = np.ones((n_owners, n_classes), dtype=bool)
     has[np.arange(n_owners)[:, None], missing[:n_owners]] = False
-    rows = rng.choice(len(y), n_records, replace=False)
     rows, owners = _deal(rows, y, has, rng)
     test_rows, test_owners = _deal(rng.permutation(len(test_y)), test_y, has, rng)
     within = _places(owners)

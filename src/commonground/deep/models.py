@@ -42,7 +42,7 @@ class TwoBranchCNN(nn.Module):
         for layer in (self.conv1, self.conv2, self.fc2):
             reach = 1 / math.sqrt(layer.weight[0].numel())
             nn.init.uniform_(layer.weight, -reach, reach, generator=public)
-            layer.bias.data.zero_()
+            nn.init.constant_(layer.get_parameter("bias"), 0.0)
         nn.init.zeros_(self.fc1.weight)
         nn.init.zeros_(self.fc1.bias)
 

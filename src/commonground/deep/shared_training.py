@@ -36,7 +36,7 @@ class Settings(Protocol):
     sampling_probability: float
     steps: int
     clip_norm: float
-    learning_rate: float
+    learning_rate: float | None
     momentum: float
     average: float
     loss: Loss
@@ -47,6 +47,19 @@ class Settings(Protocol):
     verbose: bool
 
 
+_NOISE_WALK = 0.24  # how far noise alone carries a parameter; chosen on images that no reported run uses
+_LARGEST_STEP = 0.4  # of one clipped gradient, once noise is no longer what limits the rate
+
+
+def default_learning_rate(noise_share: float, steps: int, momentum: float, clip_norm: float) -> float:
+    """The rate at which ``steps`` of noise carry a parameter by a fixed distance, whatever unit, ε and sampling.
+
+    ``noise_share`` is the noise multiplier over the expected number of units in a step.
+    """
+    walk = clip_norm * noise_share * math.sqrt(steps) / (1 - momentum)
+    return min(_NOISE_WALK / walk, _LARGEST_STEP / clip_norm)
+
+
 class SharedTraining:
     """One run: where the descent stands, and what was paid so far. All of its state is a function of released values."""
 
@@ -55,7 +68,7 @@ class SharedTraining:
         self.n_units, self.group_size = n_units, group_size
         self.randomness = randomness_from(settings.simulation_seed)
         self.events: list[SampledGaussianEvent] = []
-        self.noise_multiplier = 0.0
+        self.noise_multiplier = self.learning_rate = 0.0
         self.gradients = PerSampleGradients(model, names, settings.loss) if names else None
         self.step = 0
 
@@ -69,13 +82,16 @@ class SharedTraining:
         self.noise_multiplier = noise_multiplier_for(
             s.epsilon, s.delta, s.sampling_probability, s.steps, s.relation, self.group_size
         )
+        expected = s.sampling_probability * self.n_units * self.group_size  # a public number
+        self.learning_rate = s.learning_rate or default_learning_rate(
+            self.noise_multiplier / expected, s.steps, s.momentum, s.clip_norm
+        )
         book = InMemoryLedger(Budget(s.epsilon, s.delta)) if ledger is None else ledger
         if resume:
             self._restore()
             if ledger is None:
                 for event in self.events:
                     book.charge(event)
-        expected = s.sampling_probability * self.n_units * self.group_size  # a public number
         first_averaged = min(math.floor((1 - s.average) * s.steps), s.steps - 1)  # at least the last iterate
         microbatch = s.microbatch or (4096 if X.is_cuda else 64)
         began = time.perf_counter()
@@ -92,7 +108,7 @@ class SharedTraining:
                     slope = paid.release(total.bounded(f"step {self.step + 1}: clipped sum", s.relation)) / expected
                     # From here on released values only.
                     self.velocity = s.momentum * self.velocity + slope
-                    self.position = self.position - s.learning_rate * self.velocity
+                    self.position = self.position - self.learning_rate * self.velocity
                     self.step += 1
                     if self.step > first_averaged:
                         self.mean += (self.position - self.mean) / (self.step - first_averaged)
@@ -128,7 +144,7 @@ class SharedTraining:
             noise=self.randomness.fast_description,
             events=tuple(self.events),
             parameters={
-                "clip_norm": s.clip_norm, "learning_rate": s.learning_rate, "momentum": s.momentum, "average": s.average,
+                "clip_norm": s.clip_norm, "learning_rate": self.learning_rate, "momentum": s.momentum, "average": s.average,
             },
         )  # fmt: skip
         arrays = {} if silent else {name: parameters[name].detach().cpu().contiguous().numpy() for name in self.names}
@@ -174,7 +190,7 @@ class SharedTraining:
         return {
             "names": self.names, "n_units": self.n_units, "group_size": self.group_size, "epsilon": float(s.epsilon),
             "delta": float(s.delta), "unit": s.unit, "relation": s.relation, "q": float(s.sampling_probability),
-            "steps": s.steps, "clip_norm": float(s.clip_norm), "learning_rate": float(s.learning_rate),
+            "steps": s.steps, "clip_norm": float(s.clip_norm), "learning_rate": float(self.learning_rate),
             "momentum": float(s.momentum), "average": float(s.average), "noise_multiplier": self.noise_multiplier,
         }  # fmt: skip
 

@@ -45,7 +45,8 @@ class JointTrainer:
         a group (P4). A user's further records are left out.
     relation : "add-or-remove-one" as the field reports DP-SGD, or "replace-one", accounted and named as such.
     sampling_probability, steps, clip_norm : q, T and C of DP-SGD; the noise follows from them and the budget.
-    learning_rate, momentum, average : of the descent; ``average`` is the share of last iterates whose mean is published.
+    learning_rate : None chooses it from public quantities (``shared_training.default_learning_rate``).
+    momentum, average : of the descent; ``average`` is the share of last iterates whose mean is published.
     keep : what each owner chooses from on its own validation rows: "own" (trained alone), "shared", "personal" (shared with the
         personal part fitted) and "tuned" (all parameters, started from the shared ones).
     collaboration : "joint-dp", or one of P4's baselines with the same interface: "full-dp" (every parameter shared and
@@ -93,7 +94,7 @@ class JointTrainer:
         collaboration: str = "joint-dp",
         steps: int = 600,
         clip_norm: float = 0.1,
-        learning_rate: float = 1.4,
+        learning_rate: float | None = None,
         momentum: float = 0.9,
         average: float = 0.3,
         keep: Sequence[str] = ("shared", "personal"),
@@ -174,9 +175,17 @@ class JointTrainer:
         elif self.collaboration != "per-silo":
             run.train(X[rows], y[rows], units, ledger, resume)
         self.billboard_ = run.publish(len(self.owner_ids_))
-        shared = {name: p.detach().clone() for name, p in model.named_parameters()}
+        self._start, self._shared = start, {name: p.detach().clone() for name, p in model.named_parameters()}
+        return self.fit_owners(X, y, owners)
+
+    def fit_owners(self, X: Any, y: Any, owners: Any) -> Self:
+        """Everybody's own model from the published parameters and own rows; for owners who come later, too. Costs nothing."""
+        if not hasattr(self, "billboard_"):
+            raise InputError("this trainer is not fitted yet; call fit first.")
+        X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
+        self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_))
-        self.owners_models_ = self._locally.fit(own, shared, start)
+        self.owners_models_ = self._locally.fit(own, self._shared, self._start)
         return self
 
     def predict(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
@@ -235,7 +244,7 @@ class JointTrainer:
             if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < 1:
                 raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
         for name in ("clip_norm", "learning_rate"):
-            if not 0 < getattr(self, name) < math.inf:
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
         if self.epsilon != math.inf:
             Budget(self.epsilon, self.delta)
