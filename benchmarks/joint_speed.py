@@ -53,7 +53,8 @@ def throughput(rows: int, seconds: float, device: str) -> None:
 
         opacus_step()
         theirs = torch.cat([p.grad_sample.flatten(1) for _, p in plain.named_parameters() if p.requires_grad], dim=1)
-        assert torch.allclose(theirs, ours(X, y), rtol=1e-3, atol=1e-4)  # the same start, so the same gradients
+        worst = float((theirs - ours(X, y)).abs().max() / theirs.abs().max())  # the same start, so the same gradients
+        assert worst < 5e-3, worst  # a GPU multiplies convolutions in TF32
         found["Opacus"] = rate(opacus_step, rows, seconds, device)
     for name, value in found.items():
         print(f"{device}, {rows} rows: {name:26s} {value:12,.0f} records a second")

@@ -137,7 +137,7 @@ def _loss(kind: Kind, steps: int, coarse: bool) -> Any:
 def noise_multiplier_for(
     epsilon: float, delta: float, q: float, steps: int, relation: str = ADD_OR_REMOVE, group_size: int = 1
 ) -> float:
-    """The smallest noise multiplier, to four digits, whose steps stay within (ε, δ); never on the other side.
+    """The smallest noise multiplier, to four digits (three for groups), whose steps stay within (ε, δ); never on the other side.
 
     >>> multiplier = noise_multiplier_for(1.0, 1e-4, q=0.2, steps=150)
     >>> bool(7.9 < multiplier < 7.94)
@@ -147,17 +147,20 @@ def noise_multiplier_for(
     def fits(multiplier: float) -> bool:
         return _epsilon((((q, multiplier, relation, group_size), steps),), delta) <= epsilon
 
-    # Where the central limit of many small steps puts it; then outwards until the answer lies between.
-    share = gaussian_mu(epsilon, delta) / (q * math.sqrt(steps) * group_size)
-    low = high = 1.0 / math.sqrt(math.log1p(share * share))
+    if group_size > 1:  # a mixture is slow to compose; it needs at most k times the noise of one record
+        low, high, close = 0.0, group_size * noise_multiplier_for(epsilon, delta, q, steps, relation), 1e-3
+    else:  # where the central limit of many small steps puts it
+        share = gaussian_mu(epsilon, delta) / (q * math.sqrt(steps))
+        low, high, close = 0.0, 1.0 / math.sqrt(math.log1p(share * share)), 1e-4
     width = 1.01
     while not fits(high):
         low, high, width = high, high * width, width * width
         if high > 2**24:
             raise BudgetError(f"no noise makes {steps} steps at q = {q:g} cost at most ε = {epsilon:g}, δ = {delta:g}")
-    while low == high or fits(low):
-        low, high, width = low / width, low, width * width
-    while high - low > 1e-4 * high:
+    while not low and fits(high / width):
+        high, width = high / width, width * width
+    low = low or high / width
+    while high - low > close * high:
         middle = (low + high) / 2
         low, high = (low, middle) if fits(middle) else (middle, high)
     return math.nextafter(high, math.inf)

@@ -56,7 +56,7 @@ def clipped_sum(
         means = None
         for piece in range(0, len(rows), microbatch):  # more than one piece only for a unit larger than a microbatch
             here = at[piece : piece + microbatch]
-            values = gradients(X[here], y[here])
+            values = _same_shape(gradients, X[here], y[here], microbatch)
             if n_here == len(rows):
                 means = values.double()
             else:
@@ -68,6 +68,18 @@ def clipped_sum(
             means /= torch.from_numpy(np.bincount(place)).to(X.device)[:, None]
         total += clip_factors(means, clip_norm) @ means
     return SampledSum(total.cpu().numpy(), clip_norm)
+
+
+def _same_shape(gradients: PerSampleGradients, X: Tensor, y: Tensor, microbatch: int) -> Tensor:
+    """Gradients in batches of one shape, filled up with the first row: libraries choose their algorithm by shape, and with
+    another one the last bits of *everybody's* gradient would tell whether one more record is there.
+    """
+    missing = microbatch - len(X)
+    if missing > 0:
+        X = torch.cat([X, X[:1].expand(missing, *X.shape[1:])])
+        y = torch.cat([y, y[:1].expand(missing, *y.shape[1:])])
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        return gradients(X, y)[: len(X) - max(missing, 0)]
 
 
 def clip_factors(contributions: Tensor, clip_norm: float) -> Tensor:

@@ -46,11 +46,11 @@ class PerSampleGradients:
     def __call__(self, X: Tensor, y: Tensor) -> Tensor:
         """(records, parameters); row i depends on record i and the parameters alone."""
         if self.layers is not None and not self._checked:
-            # A forward pass may use a layer twice, or fold records into another dimension: seen here, not guessed.
-            fast, slow = self._by_layers(X[:2], y[:2]), self._by_vmap(X[:2], y[:2])
-            if fast is None or not torch.allclose(
-                fast, slow, rtol=1e-3, atol=1e-4 * float(slow.abs().max()), equal_nan=True
-            ):
+            # A forward pass may use a layer twice, or fold records into another dimension: seen on two made-up records.
+            probe = torch.linspace(-1.0, 1.0, X[:1].numel() * 2, device=X.device).view(2, *X.shape[1:]).to(X.dtype)
+            labels = torch.zeros((2, *y.shape[1:]), dtype=y.dtype, device=y.device)
+            fast, slow = self._by_layers(probe, labels), self._by_vmap(probe, labels)
+            if fast is None or not torch.allclose(fast, slow, rtol=1e-2, atol=1e-2 * float(slow.abs().max())):
                 self.layers = None
             self._checked = True
         rows = None if self.layers is None else self._by_layers(X, y)

@@ -93,7 +93,7 @@ class SharedTraining:
                 for event in self.events:
                     book.charge(event)
         first_averaged = min(math.floor((1 - s.average) * s.steps), s.steps - 1)  # at least the last iterate
-        microbatch = s.microbatch or (4096 if X.is_cuda else 64)
+        microbatch = s.microbatch or (512 if X.is_cuda else 64)
         began = time.perf_counter()
         with progress_bar("shared part", s.steps, s.verbose) as advance:
             for _ in range(self.step):
