@@ -23,6 +23,7 @@ from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
 from commonground.contributions.moments import moment_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
+from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.users import Block
 from populations import ragged_block, replace_person, strange_people
@@ -62,6 +63,9 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
     "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
     "feature energy": lambda b: energy_counts(b, True).bounded("e"),
+    "whitened gradients": lambda b: whitened_gradient_sums(b, U, False, LOWEST).clipped_at(121, "w"),
+    "whitened gradients, intercepts": lambda b: whitened_gradient_sums(b, U, True, LOWEST).clipped_at(LOWEST + 1, "w"),
+    "whitened gradient sizes": lambda b: whitened_gradient_sums(b, U, False, LOWEST).histogram("w"),
     "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
     "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),

@@ -69,6 +69,7 @@ class Statement:
             return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
         if not self.events:
             return f"{what}. Nothing that depends on anybody's data is published."
+        public = "the number of people is"
         whose, cost = f"(ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for every person", ""
         if self.budgets is not None:
             quantiles, absent = self.budgets["quantiles"], self.budgets["taking no part"]
@@ -78,13 +79,14 @@ class Statement:
                 f"(ε_i, δ = {self.delta:g})-differentially private for every person i, with an ε_i of her own "
                 f"({spread}{nobody})"
             )
+            public = "the number of people and everybody's ε are"
             cost = " to the person with the largest budget, and to everybody else no more than her own"
         paragraph = (
             f"{what}. What is published here is {whose}: the unit is one {self.unit} with all of her rows, and "
-            f"neighbouring data sets differ in that one person's whole data is replaced by any other; the number of "
-            f"people is public. The published values are the only ones that depend on more than one person's data. They "
-            f"passed one gate in {len(self.events)} noisy releases, which together cost ε = {self.epsilon_spent:.4g} at "
-            f"this δ {self._composition}{cost}. "
+            f"neighbouring data sets differ in that one person's whole data is replaced by any other; {public} public. "
+            f"The published values are the only ones that depend on more than one person's data. They passed one gate in "
+            f"{len(self.events)} noisy releases, which together cost ε = {self.epsilon_spent:.4g} at this δ "
+            f"{self._composition}{cost}. "
             f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
             f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
         )

@@ -101,7 +101,7 @@ def statement(billboard: Board, as_json: AsJson = False) -> None:
         total = sum(event.mu**2 for event in board.statement.events if isinstance(event, GaussianEvent))
         for e in board.statement.events:
             cells = (
-                f"{e.entries:,}" if isinstance(e, GaussianEvent) else f"1 of {e.entries:,}",
+                f"1 of {e.entries:,}" if type(e) is PureEvent else f"{e.entries:,}",
                 f"{e.sensitivity:.4g}",
                 e.noise,
                 f"μ = {e.mu:.4g}"

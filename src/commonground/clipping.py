@@ -302,6 +302,7 @@ class MomentSums:
         and the objective is 2α-strongly convex: θ moves by at most 4√d(1 + √d·radius) / (2α·total_weight). Twice the margin:
         the solver's rounding, about 50 · 2⁻⁵³ · (1 + d/α) of θ, is below that of the sums.
         """
+        assert radius > 0
         d = len(self.value) - 1
         theta = ridge_in_ball(self.value[:d, :d] / total_weight, self.value[:d, d] / total_weight, alpha, radius)
         sensitivity = ridge_sensitivity(d, alpha, total_weight, radius)

@@ -152,9 +152,10 @@ class Users:
         """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
 
         ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
-        a person; estimators then keep to it. A file that needs more than ``max_memory`` bytes as a matrix stays
-        on disk. Parquet grouped by person, with few columns or row groups that are not large, is read as it is; other
-        files through a copy under ``scratch`` (default: the system's temporary folder) that is removed with the object.
+        a person; every fit then keeps to it (fits on the same people add up, as always). A file that needs more than
+        ``max_memory`` bytes as a matrix stays on disk. Parquet grouped by person, with few columns or row groups that are not
+        large, is read as it is; other files through a copy under ``scratch`` (default: the system's temporary folder) that is
+        removed with the object.
         """
         if max_memory < 1:
             raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
@@ -201,7 +202,7 @@ class Users:
 
         ``max_bytes=None`` means 16 MiB for a streamed table and, as rows in memory are not copied, 512 MiB for others.
         A block takes up to half of it, since the last block is still in the caller's hands when the next one is read.
-        Only a person with more rows than that makes a larger block, alone.
+        Only a person with more rows than that makes a larger block, alone. People who take no part (``weighted``) are left out.
         """
         if max_bytes is None:
             max_bytes = (16 if self.streamed else 512) * 2**20
@@ -209,10 +210,10 @@ class Users:
             raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
         offsets = self._people.offsets
         most_rows = max_bytes // (2 * (self.n_features + 1) * self._rows.dtype.itemsize)
-        edges = [0]
-        while edges[-1] < self.n_users:
-            fitting = int(np.searchsorted(offsets, offsets[edges[-1]] + most_rows, side="right")) - 1
-            edges.append(max(fitting, edges[-1] + 1))
+        if self._weights is not None and not self._weights.all():
+            yield from self._blocks_of_participants(self._weights, most_rows)
+            return
+        edges = _block_edges(offsets, most_rows)
         for (first, end), (X, y) in zip(pairwise(edges), self._rows.read(offsets[edges]), strict=True):
             weights = None if self._weights is None else self._weights[first:end]
             yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
@@ -220,6 +221,24 @@ class Users:
     @property
     def person_weights(self) -> np.ndarray:
         return np.ones(self.n_users) if self._weights is None else self._weights
+
+    def _blocks_of_participants(self, weights: np.ndarray, most_rows: int) -> Iterator[Block]:
+        """Blocks of those with a weight; their edges do not depend on the others' rows."""
+        offsets, takes_part = self._people.offsets, weights > 0
+        sizes = np.diff(offsets)
+        edges = _block_edges(np.concatenate([[0], np.cumsum(sizes * takes_part)]), most_rows)
+        reads = np.union1d(edges, _block_edges(offsets, most_rows))
+        ends, waiting, first = set(edges), [], 0
+        for (start, end), (X, y) in zip(pairwise(reads.tolist()), self._rows.read(offsets[reads]), strict=True):
+            here = takes_part[start:end]
+            rows = np.repeat(here, sizes[start:end])
+            waiting.append((X[rows], y[rows]))
+            if end in ends:
+                part = np.flatnonzero(takes_part[first:end]) + first
+                if len(part):
+                    X, y = (np.concatenate(pieces) for pieces in zip(*waiting, strict=True))
+                    yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
+                waiting, first = [], end
 
     def weighted(self, weights: np.ndarray) -> "Users":
         """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
@@ -264,6 +283,15 @@ class Users:
     @cached_property
     def _position_of(self) -> dict[Any, int]:
         return {one: position for position, one in enumerate(self.ids.tolist())}
+
+
+def _block_edges(offsets: np.ndarray, most_rows: int) -> list[int]:
+    """Cuts between people such that each block has at most ``most_rows`` rows, or one person."""
+    edges = [0]
+    while edges[-1] < len(offsets) - 1:
+        fitting = int(np.searchsorted(offsets, offsets[edges[-1]] + most_rows, side="right")) - 1
+        edges.append(max(fitting, edges[-1] + 1))
+    return edges
 
 
 # --- numbers --------------------------------------------------------------------------------------------------------

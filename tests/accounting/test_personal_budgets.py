@@ -10,10 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import commonground as cg
+from commonground.accounting.budgets import Budget
+from commonground.accounting.events import GaussianEvent
 from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu, gaussian_mus
-from commonground.accounting.personal import PersonalBudgets, cost_factor
+from commonground.accounting.personal import PersonalBudgets
 from commonground.clipping import rounding_margin
 from commonground.errors import InputError, UnknownUserError
+from commonground.ledger import DurableLedger, InMemoryLedger
 
 DELTA = 1e-6
 LEARNERS = {
@@ -39,16 +42,34 @@ def test_what_everybody_spends_stays_within_her_own_budget(epsilons: list[float]
     """Any split of the largest budget over releases, composed person by person by an accountant that is not ours."""
     budgets = PersonalBudgets(np.array(epsilons), DELTA)
     parts = budgets.largest.split({str(at): share / sum(shares) for at, share in enumerate(shares)})
-    for epsilon, weight in zip(epsilons, budgets.weights, strict=True):
-        factor = cost_factor(weight, len(epsilons))
-        mus = [mu * factor for mu in parts.values()]
-        assert gaussian_epsilon(float(np.sqrt(np.square(mus).sum())), DELTA) <= epsilon
-        if factor == 0.0:
+    events = [GaussianEvent(name, mu, mu, 1.0, entries=1000, simulated=False) for name, mu in parts.items()]
+    for person, (epsilon, weight) in enumerate(zip(epsilons, budgets.weights, strict=True)):
+        assert budgets.spent(person, events) <= epsilon
+        if weight == 0.0:
             continue
         accountant = dp_accounting.pld.PLDAccountant(value_discretization_interval=1e-3)
-        for mu in mus:
-            accountant.compose(dp_accounting.GaussianDpEvent(1 / mu))
+        for event in events:
+            accountant.compose(dp_accounting.GaussianDpEvent(1 / (weight * event.mu)))
         assert accountant.get_epsilon(DELTA) <= epsilon * 1.01 + 0.02  # its discretisation rounds up
+
+
+def test_the_samplers_own_rounding_is_counted() -> None:
+    """OpenDP rounds to its grid whatever a person's weight, and states the cost of that, too: nobody's is above her own."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    epsilons = np.full(50, 0.1)
+    epsilons[0] = 1.0516874627e-4
+    budgets = PersonalBudgets(epsilons, DELTA)
+    entries, mu = 45_000, budgets.largest.mu
+    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=entries)
+    measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0, k=-40)
+    stated = np.sqrt(2 * measurement.map(budgets.weights[0] * mu))
+    assert (
+        gaussian_epsilon(stated, DELTA)
+        <= budgets.spent(0, [GaussianEvent("x", mu, mu, 1.0, entries, False)])
+        <= epsilons[0]
+    )
 
 
 def test_weights_leave_room_for_rounding_and_add_up_exactly() -> None:
@@ -57,7 +78,7 @@ def test_weights_leave_room_for_rounding_and_add_up_exactly() -> None:
     mus = gaussian_mus(epsilons, DELTA)
     part = weights < 1
     assert (weights[part] + rounding_margin(5000) <= mus[part] / mus.max()).all()
-    np.testing.assert_allclose(weights, mus / mus.max(), atol=2.0**-20 + rounding_margin(5000))
+    np.testing.assert_allclose(weights, mus / mus.max(), atol=2.0**-19 + rounding_margin(5000))
     np.testing.assert_array_equal(weights * 2**20, np.floor(weights * 2**20))
 
 
@@ -98,6 +119,35 @@ def test_who_takes_no_part_moves_nothing_and_still_gets_a_head(learner: Any, peo
         assert np.abs(models[0].heads_[0]).max() > 0
 
 
+def test_who_takes_no_part_does_not_even_move_the_rounding() -> None:
+    """Whatever rows she has, and however many: all others' sums are added in the same order, in the same blocks."""
+    rng = np.random.default_rng(0)
+    weights = np.where(rng.random(300) < 0.2, 0.0, rng.integers(1, 2**20, 300) / 2**20)
+    absent = np.flatnonzero(weights == 0)
+    sizes = rng.integers(1, 9, 300)
+    boards, edges = [], []
+    for change in range(4):
+        if change:
+            sizes[absent] = rng.integers(1, 40, len(absent))
+        ids = np.repeat(np.arange(300), sizes)
+        draw = np.random.default_rng(1)
+        X, y = np.empty((len(ids), 5)), np.empty(len(ids))
+        for person in range(300):
+            mine = ids == person
+            source = rng if weights[person] == 0 else draw  # the others' rows are the same each time
+            X[mine] = source.standard_normal((mine.sum(), 5)) * (1e3 if weights[person] == 0 else 1)
+            y[mine] = source.standard_normal(mine.sum())
+        users = cg.Users.from_arrays(X, y, ids)
+        edges.append([block.first for block in users.weighted(weights).blocks(max_bytes=6000)])
+        budgets = np.where(weights > 0, 2.0 + weights, 0.0)
+        board = cg.PrivateFedRep(2, budgets=budgets, n_rounds=3, simulation_seed=1).fit(users).billboard_
+        boards.append(np.concatenate([board.embedding.ravel(), board.mean]))
+    assert edges == [edges[0]] * 4
+    assert len(edges[0]) > 3
+    for board in boards[1:]:
+        np.testing.assert_array_equal(board, boards[0])
+
+
 def test_equal_budgets_are_one_budget(people: Any) -> None:
     users, _ = people
     alike = cg.SingleModel(budgets=dict.fromkeys(users.ids.tolist(), 2.0), simulation_seed=1).fit(users)
@@ -129,6 +179,39 @@ def test_budgets_come_from_a_column(people: Any, tmp_path: Any) -> None:
         cg.Users.from_table(frame, budget="wish")
     with pytest.raises(InputError, match="wishes"):
         cg.Users.from_table(frame, budget="wishes")
+
+
+def test_everybody_gets_her_own_however_budgets_are_written(people: Any) -> None:
+    """A pandas Series goes by its index; a bare list needs an order that the caller can see."""
+    rng = np.random.default_rng(0)
+    X, y, ids = rng.standard_normal((60, 3)), rng.standard_normal(60), np.repeat(["zoe", "amy", "bob"], 20)
+    agreed = {"amy": 0.1, "bob": 1.0, "zoe": 4.0}
+    for budgets in (agreed, pd.Series(agreed)):
+        model = cg.SingleModel(budgets=budgets, simulation_seed=1).fit(X, y, users=ids)
+        assert all(0.99 * epsilon <= model.spent(user) <= epsilon for user, epsilon in agreed.items())
+    with pytest.raises(InputError, match="whose is which"):
+        cg.SingleModel(budgets=[0.1, 1.0, 4.0]).fit(X, y, users=ids)
+
+
+def test_what_was_promised_does_not_change_afterwards(people: Any) -> None:
+    users, _ = people
+    budgets = np.full(400, 2.0)
+    model = cg.SingleModel(budgets=budgets, simulation_seed=1).fit(users)
+    spent = model.spent(3)
+    budgets[:] = 0.001
+    assert model.spent(3) == spent
+    with pytest.raises(InputError):
+        model.set_params(budgets=np.full(400, -1.0)).fit(users)
+    with pytest.raises(cg.errors.BudgetError):
+        model.set_params(budgets=budgets).fit(users, ledger=InMemoryLedger(Budget(1e-4, 1e-9)))
+    assert model.spent(3) == spent
+
+
+def test_a_durable_ledger_warns_about_several_fits(people: Any, tmp_path: Any) -> None:
+    users, budgets = people
+    population = DurableLedger(tmp_path / "b.db", create=True).open_population("all", Budget(20.0, 1e-6))
+    with pytest.warns(cg.errors.PrivacyWarning, match="several fits"):
+        cg.SingleModel(budgets=budgets).fit(users, ledger=population)
 
 
 @pytest.mark.parametrize(

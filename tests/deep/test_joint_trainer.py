@@ -132,7 +132,7 @@ def test_the_statement_tells_the_truth(data: OwnersData) -> None:
     [
         ({"relation": "replace-one"}, "record", "replaced by any other"),
         ({"unit": "user"}, "user", "with all of its records"),
-        ({"unit": "user", "user_level": "group", "records_per_user": 2}, "user", "group of 2 records"),
+        ({"epsilon": 0.5, "unit": "user", "user_level": "group", "records_per_user": 2}, "user", "group of 2"),
     ],
 )
 def test_other_guarantees_are_accounted_and_named(

@@ -1,12 +1,13 @@
 """Ridge with personal budgets: against the slow formula, P3's theorems, and the mistakes a hurried person makes."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import commonground as cg
-from commonground.accounting.budgets import PureBudget
+from commonground.accounting.budgets import Budget, PureBudget
 from commonground.clipping import ridge_sensitivity
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
@@ -15,7 +16,7 @@ from commonground.estimators.personal_ridge import (
     coefficient_radius,
     sampling_probabilities,
 )
-from commonground.ledger import InMemoryLedger
+from commonground.ledger import DurableLedger, InMemoryLedger
 
 BOUNDS = {"feature_bounds": (0.0, 1.0), "label_bounds": (-1.0, 1.0)}
 
@@ -182,6 +183,29 @@ def test_nobody_spends_more_than_she_allows(method: str) -> None:
     np.testing.assert_array_equal(again.billboard_.mean, model.billboard_.mean)
 
 
+def test_drawn_people_with_tiny_budgets_have_spent_them() -> None:
+    X, y = rows(20)
+    epsilons = np.where(np.arange(20) == 0, 200.0, 1e-4)
+    model = cg.PersonalBudgetRidge("sample", 1.0, budgets=epsilons, threshold=1.0, simulation_seed=0, **BOUNDS).fit(
+        X, y
+    )
+    assert model.spent(5) == 1e-4
+    model.set_params(method="reweight", threshold="max")
+    assert model.spent(5) == 1e-4
+    assert np.isfinite(sampling_probabilities(np.array([1e-4, 5000.0]), 5000.0)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_durable_ledger_keeps_the_record(method: str, tmp_path: Path) -> None:
+    X, y = rows(60)
+    population = DurableLedger(tmp_path / "b.db", create=True).open_population("all", Budget(2.5, 1e-6))
+    cg.PersonalBudgetRidge(method, 1.0, budgets=2.0, **BOUNDS).fit(X, y, ledger=population)
+    account = DurableLedger(tmp_path / "b.db").verify()["all"]
+    assert 0 < account.left_pure < 0.6
+    with pytest.raises(BudgetError):
+        cg.PersonalBudgetRidge(method, 1.0, budgets=2.0, **BOUNDS).fit(X, y, ledger=population)
+
+
 def test_a_ledger_pays_the_largest_budget() -> None:
     X, y = rows(60)
     model = cg.PersonalBudgetRidge("reweight", 1.0, budgets=2.0, **BOUNDS)
@@ -211,6 +235,10 @@ def test_a_ledger_pays_the_largest_budget() -> None:
         ({"method": "sample", "threshold": "median"}, "'max', 'mean' or a number"),
         ({"method": "sample", "threshold": -1.0}, "'max', 'mean' or a number"),
         ({"method": "statistics", "delta": 2.0}, "delta must lie strictly between 0 and 1"),
+        ({"method": "statistics", "delta": 0.0}, "delta must lie strictly between 0 and 1"),
+        ({"coefficient_bound": -0.9}, "coefficient_bound of PersonalBudgetRidge must be"),
+        ({"coefficient_bound": 0.0}, "coefficient_bound of PersonalBudgetRidge must be"),
+        ({"method": "sample", "threshold": True}, "'max', 'mean' or a number"),
     ],
 )
 def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:

@@ -9,6 +9,7 @@ from commonground.accounting.events import LaplaceEvent, epsilon_spent, event_fr
 from commonground.clipping import BoundedSum
 from commonground.errors import BudgetError
 from commonground.gate import perturb, randomness_from, sample_people
+from commonground.gate.noise import _exponentials, coins
 from commonground.ledger import InMemoryLedger
 
 RUNS = 3000
@@ -72,6 +73,19 @@ def test_events_survive_a_file_and_add_up() -> None:
     assert event_from_dict(event.as_dict()) == event
     assert epsilon_spent([event] * 4, 0.0) == pytest.approx(1.0)
     assert event.for_share(0.5).epsilon == 0.125
+
+
+def test_the_tail_of_one_dimension_is_dense() -> None:
+    """Numbers whose logarithm is taken have 52 bits however small they are; a plain uniform one would have 24 at e⁻¹⁹."""
+    source = randomness_from(3)
+    draws = _exponentials(400_000, source)
+    assert stats.kstest(draws, stats.expon.cdf).pvalue > 1e-6
+    far = np.sort(draws[draws > 9])
+    assert len(np.unique(far)) == len(far) > 10
+
+
+def test_small_probabilities_are_never_rounded_up() -> None:
+    assert not coins(np.full(10_000, 2.0**-53), randomness_from(1)).any()
 
 
 @pytest.mark.statistical

@@ -32,6 +32,11 @@ class GaussianEvent:
     def noise(self) -> str:
         return f"Gaussian, std {self.noise_std:.4g}"
 
+    @property
+    def supported(self) -> bool:
+        """Whether the noise is large enough for the stated cost."""
+        return self.sensitivity <= self.mu * self.noise_std
+
     def for_share(self, share: float) -> "GaussianEvent":
         """What it costs a person who moves the release by at most this share of its sensitivity."""
         return replace(self, mu=self.mu * share)
@@ -48,7 +53,7 @@ class GaussianEvent:
 
 @dataclass(frozen=True)
 class PureEvent:
-    """One release that is ε-differentially private with δ = 0: a candidate chosen by the exponential mechanism."""
+    """One release that is ε-differentially private with δ = 0: a candidate chosen by the exponential mechanism, or a subclass."""
 
     kind: ClassVar[str] = "pure"
     name: str
@@ -61,6 +66,10 @@ class PureEvent:
     @property
     def noise(self) -> str:
         return f"Gumbel, scale {self.scale:.4g}"
+
+    @property
+    def supported(self) -> bool:
+        return 2 * self.sensitivity <= self.epsilon * self.scale
 
     def for_share(self, share: float) -> "PureEvent":
         return replace(self, epsilon=self.epsilon * share)
@@ -86,6 +95,10 @@ class LaplaceEvent(PureEvent):
     @property
     def noise(self) -> str:
         return f"L2-Laplace, scale {self.scale:.4g}"
+
+    @property
+    def supported(self) -> bool:
+        return self.sensitivity <= self.epsilon * self.scale
 
 
 Event = GaussianEvent | PureEvent | SampledGaussianEvent

@@ -5,19 +5,21 @@ everything that is summed over people, sums and histograms alike. Replacing her 
 sensitivity, so each costs her w_i times its μ, and all together w_i·μ_max ≤ μ_i: exactly her own (ε_i, δ). Where δ = 0 the
 costs are ε_i themselves.
 
-Two roundings are taken off the weights, so that the claim holds for numbers in a computer. Weights are multiples of 2⁻²⁰:
-counts that are sums of weights are then exact. And replacing a person may change how the others' sums are rounded, which
-does not become less with her weight: that room, the ``rounding_margin`` of n people, is left below μ_i/μ_max.
+Room is left below μ_i/μ_max, so that the claim holds for numbers in a computer. Weights are multiples of 2⁻²⁰: counts that
+are sums of weights are then exact. Replacing a person may change how the others' sums are rounded, and how the sampler rounds
+to its grid, and neither becomes less with her weight: the ``rounding_margin`` of n people and one more 2⁻²⁰ are taken off.
 """
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
-from commonground.accounting.events import Event, epsilon_spent
+from commonground.accounting.events import Event, GaussianEvent, epsilon_spent
 from commonground.accounting.gaussian import gaussian_mus
 from commonground.clipping import rounding_margin
 from commonground.errors import InputError
@@ -38,20 +40,25 @@ class PersonalBudgets:
         """The budget that the noise is made for; nobody spends more."""
         return budget_of(float(self.epsilons.max()), self.delta)
 
-    @property
+    @cached_property
     def weights(self) -> np.ndarray:
         """How much each person counts."""
         distinct, person = np.unique(self.epsilons, return_inverse=True)
         costs = gaussian_mus(distinct, self.delta) if self.delta else distinct
-        below = np.floor((costs / costs[-1] - rounding_margin(len(self.epsilons))) * _WEIGHT_STEPS) / _WEIGHT_STEPS
+        share = costs / costs[-1] - rounding_margin(len(self.epsilons))
+        below = (np.floor(share * _WEIGHT_STEPS) - 1) / _WEIGHT_STEPS  # one step less: for the sampler's own rounding
         below = np.clip(below, 0.0, 1.0)
         below[-1] = 1.0  # her room for rounding is in the sensitivity itself
         return below[person]
 
     def spent(self, position: int, events: Iterable[Event]) -> float:
         """The ε that these releases cost one person."""
-        factor = cost_factor(self.weights[position], len(self.epsilons))
-        return epsilon_spent((event.for_share(factor) for event in events), self.delta) if factor else 0.0
+        weight = self.weights[position]
+        if weight == 0.0:
+            return 0.0
+        room = rounding_margin(len(self.epsilons))
+        shares = [(event, min(1.0, weight + room + sampler_room(event))) for event in events]
+        return epsilon_spent((event.for_share(share) for event, share in shares), self.delta)
 
     def distribution(self) -> dict[str, Any]:
         """What the statement tells: how many people have which budgets, not who."""
@@ -65,20 +72,23 @@ class PersonalBudgets:
         }
 
 
-def cost_factor(weight: float, n_users: int) -> float:
-    """By how much a release moves when a person of this weight is replaced, relative to its sensitivity; at most."""
-    return 0.0 if weight == 0.0 else min(1.0, weight + rounding_margin(n_users))
+def sampler_room(event: Event) -> float:
+    """What rounding to the Gaussian sampler's grid adds to anybody's cost, as a share of the release's."""
+    return 2.0**-39 * math.sqrt(event.entries) / event.mu if isinstance(event, GaussianEvent) else 0.0
 
 
-def personal_budgets(budgets: Any, users: Users, delta: float) -> PersonalBudgets | None:
+def personal_budgets(budgets: Any, users: Users, delta: float, in_order: bool = True) -> PersonalBudgets | None:
     """The budgets given to an estimator, else those of the table, else None.
 
-    ``budgets``: a mapping from person to ε, one ε for each person in the order of ``users.ids``, or one number for all.
+    ``budgets``: a mapping (or pandas Series) from person to ε; one number for all; or, where the caller knows the order of
+    ``users.ids`` (``in_order``), one ε for each person.
     """
     if budgets is None:
-        budgets = users.budgets
+        budgets, in_order = users.budgets, True
     if budgets is None:
         return None
+    if hasattr(budgets, "to_dict") and hasattr(budgets, "index"):
+        budgets = budgets.to_dict()
     if isinstance(budgets, Mapping):
         missing = [user for user in users.ids.tolist() if user not in budgets]
         if missing:
@@ -86,13 +96,18 @@ def personal_budgets(budgets: Any, users: Users, delta: float) -> PersonalBudget
                 f"budgets lacks {len(missing)} of {users.n_users} people, for example {missing[0]!r}. Give everybody an "
                 "epsilon; 0 means: takes no part."
             )
-        budgets = [budgets[user] for user in users.ids.tolist()]
+        budgets, in_order = [budgets[user] for user in users.ids.tolist()], True
     try:
         epsilons = np.asarray(budgets, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"budgets must be numbers, one epsilon for each person, got {budgets!r:.80}.") from None
     if epsilons.ndim == 0:
         epsilons = np.full(users.n_users, float(epsilons))
+    elif not in_order:
+        raise InputError(
+            "budgets as a plain list say nothing about whose is which here: people are put into an order of their own. Give "
+            "a mapping from person to epsilon, or fit a Users object and follow its ids."
+        )
     if epsilons.shape != (users.n_users,):
         raise InputError(
             f"budgets has shape {epsilons.shape} but there are {users.n_users} people; give one epsilon for each, in "
@@ -106,4 +121,6 @@ def personal_budgets(budgets: Any, users: Users, delta: float) -> PersonalBudget
         )
     if not epsilons.any():
         raise InputError("all personal budgets are 0: nobody takes part, so nothing can be learned.")
+    epsilons = epsilons.copy()  # the caller's array may change, what was promised may not
+    epsilons.flags.writeable = False
     return PersonalBudgets(epsilons, delta)

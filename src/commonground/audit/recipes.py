@@ -121,6 +121,10 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
                 f"{billboard} was made by {statement.algorithm!r}; recipes known here: {', '.join(RECIPES)}."
             )
         name = known[statement.algorithm]
+        if name == "ridge" and statement.recipe != "statistics":
+            raise InputError(
+                f"{billboard} was made by ridge with method {statement.recipe!r}; only 'statistics' can be audited by replay."
+            )
     rounds = [int(found[1]) for found in (re.match(r"round (\d+)", event) for event in names) if found]
     claim = replace(claim, epsilon=statement.epsilon, delta=statement.delta, n_rounds=max(rounds, default=None))
     return RECIPES[name], claim

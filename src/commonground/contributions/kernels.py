@@ -340,11 +340,11 @@ def _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, 
     size = n_rows = used = 0
     for j in range(people[0], people[1]):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
-        if m - k - local_intercept > 0:
+        if m - k - local_intercept > 0 and weights[j] > 0.0:
             _project(x, d, lo, m, w, columns.shape[0], shifted(projections, used), _padded(m, LANES), line)
             batch[size, 0], batch[size, 1], batch[size, 2], batch[size, 3] = lo, m, used, j
             size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
-        else:  # the head fits these rows exactly: nothing is left to learn the embedding from
+        else:  # the head fits these rows exactly, so nothing is left to learn from; or she takes no part, not even in rounding
             accumulators[0][0] += weights[j]
         if size < LANES and n_rows < batch_rows and j + 1 < people[1]:
             continue
@@ -416,6 +416,8 @@ def _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulator
     P, r, v = pointer(work[0]), pointer(work[1]), pointer(work[2])
     sums = _pointers(accumulators, queues)
     for j in range(people[0], people[1]):
+        if weights[j] == 0.0:  # she takes no part, not even in how the others' sums are rounded
+            continue
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         dof = max(m - centred, 1)
         _project(x, d, lo, m, w, 2, P, rows, line)

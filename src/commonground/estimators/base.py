@@ -40,11 +40,16 @@ class PersonalModel(BaseEstimator):
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
         self.n_features_in_ = people.n_features
-        self._personal = self._budgets_of(people)
+        before = self._personal
+        self._personal = self._budgets_of(people, in_order=isinstance(X, Users))
+        try:
+            with self._paid_from(ledger) as book:
+                self.billboard_ = self._publish(people, book)
+        except BaseException:
+            self._personal = before  # what an earlier fit has spent stays known
+            raise
         self.user_ids_ = people.ids
         self._position_of: dict[Any, int] | None = None
-        with self._paid_from(ledger) as book:
-            self.billboard_ = self._publish(people, book)
         self._fit_heads(people)
         return self
 
@@ -52,6 +57,13 @@ class PersonalModel(BaseEstimator):
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         name = type(self).__name__
+        if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
+            warnings.warn(
+                "the ledger adds up what fits cost the person with the largest budget; that a person with a smaller one is "
+                "kept to hers over several fits is for you to see to.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
         if not hasattr(self, "epsilon") and self._personal is None:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         return ledger.reserve(self._budget(), name)
@@ -59,9 +71,9 @@ class PersonalModel(BaseEstimator):
     def _budget(self) -> Budget | PureBudget:
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
 
-    def _budgets_of(self, users: Users) -> PersonalBudgets | None:
+    def _budgets_of(self, users: Users, in_order: bool) -> PersonalBudgets | None:
         if hasattr(self, "budgets"):
-            return personal_budgets(self.budgets, users, self.delta)
+            return personal_budgets(self.budgets, users, self.delta, in_order)
         if users.budgets is not None and hasattr(self, "epsilon"):
             raise InputError(
                 f"these people have budgets of their own, which {type(self).__name__} cannot keep to. Read the table "

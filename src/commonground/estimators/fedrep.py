@@ -14,9 +14,11 @@ from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
+from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
+from commonground.estimators.few_people import FEW, information
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
@@ -55,7 +57,8 @@ class PrivateFedRep(PersonalModel):
     recipe : "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep_paper``).
     fit_intercept : give each person an intercept of her own (local, free).
     shared_mean : release a shared linear model w₀ first (paid for).
-    n_rounds : gradient rounds of the default recipe; None means 16.
+    n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
+        (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
@@ -67,7 +70,8 @@ class PrivateFedRep(PersonalModel):
     of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted directions, so
     the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the residual degrees of
     freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step is shrunk by the known
-    noise. Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip.
+    noise; where people are few, rounds are many, small and followed more closely (``few_people``). Algorithm 2 is replaced by the
+    second moment of everybody's own direction, which needs no clip.
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
     data and reaches the billboard, each through the gate: the histogram of feature energies (√2); the sum of u_j u_jᵀ
@@ -145,8 +149,13 @@ class PrivateFedRep(PersonalModel):
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
-        n_rounds = self.n_rounds or N_ROUNDS
+        known = information(float(users.person_weights.sum()), users.n_features, self.rank, budget.mu)
+        few = self.n_rounds is None and not self.shared_mean and known < FEW
+        n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
+        if few:  # what is not for the mean or the scale is divided otherwise
+            rest = sum(shares[name] for name in few_people.shares_for_few(known))
+            shares = {**shares, **{name: rest * share for name, share in few_people.shares_for_few(known).items()}}
         whole = sum(shares.values())
         mu = budget.split({name: share / whole for name, share in shares.items()})
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
@@ -161,6 +170,8 @@ class PrivateFedRep(PersonalModel):
                 ):  # fmt: skip
                     advance()
             U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            if few:
+                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance)
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             for t in range(n_rounds):

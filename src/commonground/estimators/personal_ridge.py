@@ -13,7 +13,7 @@ from commonground.clipping import from_symmetric_half
 from commonground.contributions.moments import PublicScale, moment_sums
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
-from commonground.estimators.base import PersonalModel
+from commonground.estimators.base import PersonalModel, check_budget
 from commonground.estimators.rounds import Door
 from commonground.gate import randomness_from, sample_people
 from commonground.ledger import InMemoryLedger, Ledger
@@ -103,15 +103,17 @@ class PersonalBudgetRidge(PersonalModel):
 
     def fit(self, X: Any, y: Any = None, users: Any = None, **kwargs: Any) -> Self:
         """As for every estimator; without ``users=`` each row is a person of her own, called by its number."""
-        if y is not None and users is None:
-            users = np.arange(len(y))
+        if y is not None and users is None and not isinstance(X, Users):
+            X, y, users = Users.from_arrays(X, y, np.arange(len(y))), None, None
         return super().fit(X, y, users, **kwargs)
 
-    def _budgets_of(self, users: Users) -> PersonalBudgets:
+    def _budgets_of(self, users: Users, in_order: bool) -> PersonalBudgets:
         if self.method not in METHODS:
             raise InputError(f"method of PersonalBudgetRidge must be one of {', '.join(METHODS)}, got {self.method!r}.")
         delta = 0.0 if self.method != "statistics" else DEFAULT_DELTA if self.delta is None else self.delta
-        found = personal_budgets(self.budgets, users, delta)
+        if self.method == "statistics":
+            check_budget(1.0, delta, users.n_users)
+        found = personal_budgets(self.budgets, users, delta, in_order)
         if found is None:
             raise InputError(
                 "PersonalBudgetRidge needs budgets=: an epsilon for each person, a mapping, or one number for all."
@@ -125,6 +127,12 @@ class PersonalBudgetRidge(PersonalModel):
         budgets = self._personal
         assert budgets is not None
         low, high, label_low, label_high = self._bounds(users.n_features)
+        if self.coefficient_bound is not None and not (
+            math.isfinite(self.coefficient_bound) and self.coefficient_bound > 0
+        ):
+            raise InputError(
+                f"coefficient_bound of PersonalBudgetRidge must be None or a finite number > 0, got {self.coefficient_bound!r}."
+            )
         if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha > 0):
             raise InputError(f"alpha of PersonalBudgetRidge must be a finite number > 0, got {self.alpha!r}.")
         budget = self._budget()
@@ -176,7 +184,8 @@ class PersonalBudgetRidge(PersonalModel):
         part = epsilons[epsilons > 0]
         if self.threshold in ("max", "mean"):
             return float(part.max() if self.threshold == "max" else part.mean())
-        if isinstance(self.threshold, (int, float)) and math.isfinite(self.threshold) and self.threshold > 0:
+        is_number = isinstance(self.threshold, (int, float)) and not isinstance(self.threshold, bool)
+        if is_number and math.isfinite(self.threshold) and self.threshold > 0:  # type: ignore[arg-type, operator]
             return min(float(self.threshold), float(part.max()))
         raise InputError(
             f"threshold of PersonalBudgetRidge must be 'max', 'mean' or a number > 0, got {self.threshold!r}."
@@ -185,11 +194,12 @@ class PersonalBudgetRidge(PersonalModel):
     def spent(self, user_id: Any) -> float:
         """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""
         whole = super().spent(user_id)
-        if self.method != "sample" or whole == 0.0:
+        statement = self.billboard_.statement
+        if statement.recipe != "sample":
             return whole
         assert self._personal is not None
         epsilon = float(self._personal.epsilons[int(self._positions([user_id])[0])])
-        return min(epsilon, self._level(self._personal.epsilons))
+        return min(epsilon, statement.epsilon_spent)  # drawn with a probability that makes the one of the other
 
     def _bounds(self, d: int) -> tuple[np.ndarray, np.ndarray, float, float]:
         for name, bounds in (("feature_bounds", self.feature_bounds), ("label_bounds", self.label_bounds)):
@@ -221,7 +231,8 @@ def coefficient_radius(alpha: float, d: int) -> float:
 
 def sampling_probabilities(epsilons: np.ndarray, threshold: float) -> np.ndarray:
     """How likely each person is drawn so that a threshold-private mechanism on those drawn is ε_i-private for her."""
-    return np.minimum(1.0, np.expm1(epsilons) / np.expm1(threshold))
+    part = np.minimum(epsilons, threshold)
+    return np.exp(part - threshold) * np.expm1(-part) / np.expm1(-threshold)  # (e^ε − 1)/(e^t − 1) without overflow
 
 
 def unit_scale(low: np.ndarray, high: np.ndarray, label_low: float, label_high: float, intercept: bool) -> PublicScale:

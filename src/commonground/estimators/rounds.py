@@ -43,9 +43,9 @@ class Door:
         return public
 
     def perturb(self, bounded_sum: BoundedSum, epsilon: float) -> Perturbed:
-        public = perturb(bounded_sum, epsilon, self.ledger, self.randomness)
-        self._events.append(public.event)
-        return public
+        perturbed = perturb(bounded_sum, epsilon, self.ledger, self.randomness)
+        self._events.append(perturbed.event)
+        return perturbed
 
     def select(self, scores: BoundedScores, epsilon: float) -> Selection:
         choice = select(scores, epsilon, self.ledger, self.randomness)

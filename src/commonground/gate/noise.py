@@ -94,24 +94,29 @@ def choose_smallest(scores: np.ndarray, scale: float, sensitivity: int, epsilon:
 def add_l2_laplace_noise(value: np.ndarray, scale: float, source: Randomness) -> np.ndarray:
     """value + z with density ∝ exp(−‖z‖/scale): a sum of d exponentials is the radius, d normals give the direction."""
     d = value.size
-    uniform = _uniform(2 * d, source)
-    direction = ndtri(uniform[:d])
-    radius = -np.log(uniform[d:]).sum()
+    direction = ndtri((_random_bits(d, source) + 0.5) * 2.0**-52)
+    radius = _exponentials(d, source).sum()
     grid = 2.0 ** (math.floor(math.log2(scale)) - _LAPLACE_GRID)
     noisy = value.ravel() + scale * radius * direction / np.linalg.norm(direction)
     return (np.round(noisy / grid) * grid).reshape(np.shape(value))
 
 
 def coins(probabilities: np.ndarray, source: Randomness) -> np.ndarray:
-    """True with the given probability, each on its own."""
-    return _uniform(len(probabilities), source) < probabilities
+    """True with the given probability, each on its own, rounded down to a multiple of 2⁻⁵²."""
+    return _random_bits(len(probabilities), source) < np.floor(probabilities * 2.0**52)
 
 
-def _uniform(size: int, source: Randomness) -> np.ndarray:
-    """Odd multiples of 2⁻⁵³, so neither 0 nor 1, from the operating system's entropy."""
+def _exponentials(size: int, source: Randomness) -> np.ndarray:
+    """−log of uniform numbers that have 52 bits however small they are, so that the tail is not a few far-apart values."""
+    mantissa = 1.0 + (_random_bits(size, source) + 0.5) * 2.0**-52  # between 1 and 2
+    halvings = 52 - np.frexp(_random_bits(size, source))[1]  # leading zeros: a geometric number
+    return (halvings + 1) * math.log(2.0) - np.log(mantissa)
+
+
+def _random_bits(size: int, source: Randomness) -> np.ndarray:
+    """Whole numbers of 52 bits from the operating system's entropy."""
     octets = secrets.token_bytes(8 * size) if source.simulation is None else source.simulation.bytes(8 * size)
-    bits = np.frombuffer(octets, dtype=np.uint64) >> np.uint64(12)
-    return (bits.astype(np.float64) + 0.5) * 2.0**-52
+    return (np.frombuffer(octets, dtype=np.uint64) >> np.uint64(12)).astype(np.float64)
 
 
 @functools.lru_cache(maxsize=64)

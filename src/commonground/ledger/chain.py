@@ -193,7 +193,7 @@ def costs(release: Mapping[str, Any], booking: OpenReservation) -> tuple[Fractio
         raise ValueError("not a private release")
     if release["kind"] == "gaussian":
         return cost_of(release["mu"]), Fraction(0)
-    if release["kind"] != "pure":
+    if release["kind"] not in ("pure", "l2-laplace"):
         raise ValueError(f"a release of unknown kind {release['kind']!r}")
     if booking.pure:
         return Fraction(0), plain(release["epsilon"])

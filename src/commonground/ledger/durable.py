@@ -384,11 +384,11 @@ def _checked(event: Event) -> dict[str, Any]:
         if isinstance(event, GaussianEvent):
             claim = f"μ = {event.mu!r}"
             cost_of(event.mu)
-            honest = event.sensitivity <= event.mu * event.noise_std
+            honest = event.supported
         else:
             claim = f"ε = {event.epsilon!r}"
             plain(event.epsilon)
-            honest = 2 * event.sensitivity <= event.epsilon * event.scale
+            honest = event.supported
     except (TypeError, ValueError):
         honest = False
     if not honest:

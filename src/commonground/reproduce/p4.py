@@ -25,10 +25,7 @@ LAYERS = tuple(tuple(part for part in parts if part) for parts in (
     ("", "", "fc1"), ("conv1", "", "fc1"), ("", "conv2", "fc1"), ("conv1", "conv2", "fc1"),
 ))  # table 2's rows  # fmt: skip
 RECORDS_PER_USER = (1, 2, 5, 10, 20)
-FEW_UNITS: dict[str, Any] = {
-    "sampling_probability": 0.2,
-    "steps": 150,
-}  # users are fewer than records: larger samples, fewer steps
+FEW_UNITS: dict[str, Any] = {"sampling_probability": 0.1, "steps": 150}  # fewer users than records: fewer steps
 DELTA = 1e-4
 N_RECORDS = 10_000
 REPORTED = 40_000  # training images from which reported runs draw; the others chose the rates

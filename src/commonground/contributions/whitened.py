@@ -1,0 +1,81 @@
+"""Each person's best guess at what the embedding misses: her gradient, with her own rows' correlations taken out.
+
+With few rows, Xᵀr points partly along the rows' own scatter. X⁺r (here with a little ridge) is the projection of the missing part
+onto what her rows can see, and nothing else: for m rows in d dimensions its cos² with the truth is (m − k)/d instead of
+(m − k)/(m + d). It costs a small solve per person, so it is used where people are few and every bit of signal counts.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping import CHUNK, N_BINS, BinnedSums, bin_of
+from commonground.contributions.directions import solve_in_place
+from commonground.contributions.gradients import WINDOW
+from commonground.contributions.kernels import TINY_RIDGE
+from commonground.users import Block
+
+_RIDGE = 0.1  # of the mean eigenvalue
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
+    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    counts = np.zeros((n_chunks, N_BINS))
+    raw = np.zeros((n_chunks, window, k, d))
+    unit = np.zeros((n_chunks, window, k, d))
+    for chunk in prange(n_chunks):
+        gram, v, G = np.empty((k, k)), np.empty(k), np.empty((k, d))
+        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
+            lo, hi = offsets[j], offsets[j + 1]
+            m = hi - lo
+            seen = min(m - local_intercept, d) - k
+            if seen <= 0 or weights[j] == 0.0:
+                counts[chunk, 0] += weights[j]
+                continue
+            rows, r = X[lo:hi].astype(np.float64), y[lo:hi].astype(np.float64)
+            if local_intercept:
+                r -= r.mean()
+                for a in range(d):
+                    rows[:, a] -= rows[:, a].mean()
+            A = rows @ U
+            ridge = TINY_RIDGE * (A * A).sum()
+            for c in range(k):
+                v[c] = (A[:, c] * r).sum()
+                for b in range(k):
+                    gram[c, b] = (A[:, c] * A[:, b]).sum()
+                gram[c, c] += ridge
+            solved = solve_in_place(gram, v)
+            r -= A @ v
+            inner = rows @ rows.T if m <= d else rows.T @ rows
+            trace = 0.0
+            for i in range(inner.shape[0]):
+                trace += inner[i, i]
+            for i in range(inner.shape[0]):
+                inner[i, i] += _RIDGE * trace / inner.shape[0]
+            g = r if m <= d else rows.T @ r
+            solved = solved and solve_in_place(inner, g)
+            if m <= d:
+                g = rows.T @ g
+            scale = d * (1.0 + _RIDGE) / (seen * (v * v).sum())
+            for c in range(k):
+                for a in range(d):
+                    G[c, a] = scale * v[c] * g[a]
+            squared = (G * G).sum()  # of the very matrix that is added
+            b = bin_of(squared if solved else math.nan)
+            counts[chunk, b] += weights[j]
+            if b > 0:
+                at = min(max(b - lowest, 0), window - 1)
+                raw[chunk, at] += weights[j] * G
+                unit[chunk, at] += weights[j] / math.sqrt(squared) * G
+    return counts, raw, unit
+
+
+def whitened_gradient_sums(block: Block, embedding: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
+    """Person j sends (X_j⁺ r_j) v_jᵀ / ‖v_j‖², scaled up by the share of all directions that her rows can see."""
+    counts, raw, unit = _whitened_gradients(
+        block.X, block.y, block.offsets, block.person_weights, embedding, local_intercept, lowest, WINDOW
+    )
+    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)

@@ -1,0 +1,119 @@
+"""Rounds for few people: when all rounds together hardly carry more signal than noise.
+
+How much is known before training, from public numbers alone: n people, each of whom sees a share of about 0.16 of all
+directions, move the sum of clipped contributions by 0.4·n/√k of its clip towards the truth; the noise has (d − k)k
+coordinates of 2/μ clips each. The squared ratio, over all rounds together,
+
+    S = 0.16 n² μ² / (4 k (d − k) k),
+
+is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 it is 13 in all. Then
+
+- **many small rounds** are better than few: a round with signal-to-noise s shrinks the squared error by 1/(1 + s), not e^−s;
+- **the step must not believe one round.** Read off a single noisy gradient, the share of signal is off by √(2/p) for p
+  numbers, as much as there is. It is the same in all rounds, so it is averaged over many;
+- **sizes are followed, not measured**: the error shrinks by what the steps take away, so a histogram every 16 rounds is
+  enough to stay on track; clipping well below most people's size costs no signal (all are then scaled to one length);
+- **correlations of her own rows are taken out** of each person's contribution (``contributions.whitened``).
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from commonground.clipping import N_BINS, BinnedSums, lower_edge
+from commonground.contributions.gradients import WINDOW
+from commonground.contributions.whitened import whitened_gradient_sums
+from commonground.engines.local import sum_over_people
+from commonground.estimators.rounds import Door, locate_sizes
+from commonground.users import Users
+
+FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
+N_ROUNDS = 96
+SIZES_EVERY = 16
+CLIP_BELOW = 4  # bins: at a quarter of the middle size
+SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
+FIRST_DOUBT, DOUBT = 2.0, 0.7  # bins: how sure the middle is after locating it, and after following it for a while
+# Shares of μ² in place of PrivateFedRep's; the initial embedding gets its part of what these leave to the rounds.
+LOCATE, SIZES = 0.015, 0.02
+
+
+def shares_for_few(information: float) -> dict[str, float]:
+    """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
+
+    >>> {name: round(share, 3) for name, share in shares_for_few(12.0).items()}
+    {'init': 0.25, 'locate': 0.015, 'sizes': 0.02, 'rounds': 0.715}
+    """
+    init = float(np.clip(3.0 / information, 0.12, 0.25))
+    return {"init": init, "locate": LOCATE, "sizes": SIZES, "rounds": 1.0 - init - LOCATE - SIZES}
+
+
+def information(n_people: float, d: int, k: int, mu: float) -> float:
+    """S above: the logarithm by which rounds of total cost μ can shrink the squared error."""
+    return 0.04 * (n_people * mu) ** 2 / (k * k * (d - k))
+
+
+def rounds_for_few(
+    users: Users,
+    U: np.ndarray,
+    local_intercept: bool,
+    door: Door,
+    mu: dict[str, float],
+    advance: Callable[[], None],
+) -> np.ndarray:
+    """Follow the embedding down from its noisy start."""
+    d, k = U.shape
+    people = float(users.person_weights.sum())
+    mu_sum, mu_size = mu["rounds"] / N_ROUNDS**0.5, mu["sizes"] / (N_ROUNDS / SIZES_EVERY) ** 0.5
+    numbers = (d - k) * k
+    middle = float(locate_sizes(partial(_sums, users, U, local_intercept), door, mu["locate"], "embedding"))
+    # How far one round's share of signal is trusted: the less there is, the longer the memory.
+    memory = float(np.clip(1200 / information(people, d, k, mu["rounds"]), 20, 100))
+    remembered = 0.4 * memory
+    ratio = remembered * (1 + information(people, d, k, mu_sum))
+    present: list[float] = []  # the share of people who have something to send, histogram by histogram
+    for t in range(N_ROUNDS):
+        first = int(np.clip(round(middle) - WINDOW // 2, 1, N_BINS - WINDOW))
+        sums = _sums(users, U, local_intercept, first)
+        if t % SIZES_EVERY == 0:
+            sizes = door.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
+            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT if t else FIRST_DOUBT)
+            present.append(seen)
+        edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
+        clipped_to = lower_edge(edge) / lower_edge(
+            middle + 0.5
+        )  # of a middle size; bins are counted from their lower edges
+        worth = people * float(np.clip(np.mean(present), 0.1, 1.0)) * clipped_to
+        gradient = door.release(sums.clipped_at(edge, f"round {t + 1}: clipped sum"), mu_sum)
+        G = gradient.value.T
+        across = G - U @ (U.T @ G)
+        ratio = (1 - 1 / memory) * ratio + float((across**2).sum()) / (numbers * gradient.noise_std**2)
+        remembered = (1 - 1 / memory) * remembered + 1
+        share = max(0.0, 1.0 - remembered / ratio)
+        U = np.ascontiguousarray(np.linalg.qr(U + share * k / worth * across)[0])
+        middle += float(np.log2(max(1.0 - share, 0.25)))  # two bins an octave, and the squared error falls by 1 − share
+        advance()
+    return U
+
+
+def fit_sizes(
+    counts: np.ndarray, first: int, noise_std: float, people: float, expected: float, doubt: float
+) -> tuple[float, float]:
+    """Where a bell of people's sizes lies in a noisy histogram, given where it is expected; and how many are in it.
+
+    The most likely place: counts are a bell of known width plus normal noise, and the place is normal around ``expected``.
+
+    >>> bell = np.exp(-((np.arange(16) - 7.3) ** 2) / (2 * SPREAD**2))
+    >>> place, share = fit_sizes(1000 * bell / bell.sum(), first=100, noise_std=1.0, people=1000.0, expected=109.0, doubt=2.0)
+    >>> round(place, 1), round(share, 1)
+    (107.3, 1.0)
+    """
+    places = expected + np.linspace(-3 * doubt, 3 * doubt, 121)
+    bells = np.exp(-((first + np.arange(len(counts)) - places[:, None]) ** 2) / (2 * SPREAD**2)) / (SPREAD * 2.5066)
+    log_likelihood = people * (bells @ counts) / noise_std**2 - people**2 * (bells**2).sum(axis=1) / (2 * noise_std**2)
+    at = int(np.argmax(log_likelihood - (places - expected) ** 2 / (2 * doubt**2)))
+    return float(places[at]), float(bells[at] @ counts / (bells[at] ** 2).sum() / people)
+
+
+def _sums(users: Users, U: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
+    return sum_over_people(users, lambda block: whitened_gradient_sums(block, U, local_intercept, lowest))

@@ -1,0 +1,118 @@
+"""The papers' results: what can be had without the data sets, in the fast version."""
+
+import csv
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commonground import cli
+from commonground.datasets.real import FOLDER_VARIABLE
+from commonground.reproduce import Claim, Outcome, PaperResult, Row, paper_results
+from commonground.reproduce import cli as reproduce_cli
+from commonground.reproduce.p3 import Sweep, budgets_like, noise_of_rate_one, printed, recovered, synthetic
+
+
+def command(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    previous, sys.argv = sys.argv, ["commonground", "reproduce", *map(str, arguments)]
+    try:
+        cli.main()
+        code = 0
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    finally:
+        sys.argv = previous
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = command("--list", "--json", capsys=capsys)
+    names = [result["name"] for result in json.loads(out)]
+    assert code == 0
+    assert names == list(paper_results())
+    assert [f"p3-table{number:02d}" for number in range(1, 15)] == [name for name in names if "p3-table" in name]
+    assert [f"p3-fig{number:02d}" for number in range(1, 20)] == [name for name in names if "p3-fig" in name]
+    assert "p3-table01" in command("--list", capsys=capsys)[1]
+
+
+def test_a_table_is_printed_and_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = command("p3-table01", "--fast", "--out", tmp_path, capsys=capsys)
+    assert code == 0
+    assert "p3-table01 (fast)" in out
+    assert out.count("holds") == 2
+    assert "does not hold" not in out
+    with open(tmp_path / "p3-table01.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 60
+    assert {"lambda", "method", "ours", "printed", "difference"} <= set(rows[0])
+    assert (tmp_path / "p3-table01.svg").read_text(encoding="utf-8").startswith("<?xml")
+
+
+def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = command("p3-fig06", "p3-table07", "--fast", "--json", "--out", tmp_path, capsys=capsys)
+    documents = json.loads(out)
+    assert code == 0
+    assert [document["name"] for document in documents] == ["p3-fig06", "p3-table07"]
+    assert all(claim["holds"] for document in documents for claim in document["claims"] if "smallest" in claim["text"])
+
+
+def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
+    code, _, error = command("p3-table02", "--fast", "--out", tmp_path / "out", capsys=capsys)
+    assert code == 2
+    assert "insurance" in error
+    code, _, error = command("p7-table1", capsys=capsys)
+    assert code == 2
+    assert "p3-table01" in error
+    code, _, error = command(capsys=capsys)
+    assert code == 2
+    assert "--list" in error
+
+
+def test_a_result_that_differs_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outcome = Outcome(
+        [Row({"n": 1.0}, 1.2, printed=1.0, tolerance=0.1), Row({"n": 2.0}, 1.05, printed=1.0, tolerance=0.1)],
+        [Claim("two is more than one", False, "1 of 2")],
+    )
+    result = PaperResult("p0-table1", "made up", "none", lambda fast, show: outcome)
+    monkeypatch.setattr(reproduce_cli, "chosen", lambda names: [result])
+    code, out, _ = command("p0-table1", "--out", tmp_path, capsys=capsys)
+    assert code == 0
+    assert "DIFFERS" in out
+    assert "agrees" in out
+    assert "+20.0%" in out
+    assert "does not hold" in out
+    assert "1 of 2 judged numbers agree" in out
+
+
+# ---- P3 -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_printed_cell_is_here() -> None:
+    assert len(printed()) == 750
+    assert printed()[2, 1.0, "unregularized", "pdp_op"] == (0.215, "")
+    misprints = {key[:2] for key, (_, note) in printed().items() if note == "misprint"}
+    assert misprints == {(3, 0.3), (11, 1.0), (14, 0.01)}
+
+
+def test_settings_are_recovered_from_print() -> None:
+    """What the derivation by hand found for Table 1: Σε of 43.1 to 43.6 and n·min ε of 1.87 to 1.89 on every row."""
+    sweep = Sweep("t", "synthetic", "lambda", (1.0,), ("pdp_op", "non_personalized"), table=1)
+    data = synthetic(0.0024)
+    for value in (1.0, 10.0, 100.0, 200.0):
+        assert recovered(sweep, value, "pdp_op", data) == pytest.approx(43.35, rel=0.01)
+        assert recovered(sweep, value, "non_personalized", data) == pytest.approx(1.88, rel=0.01)
+    budgets = budgets_like(80, sweep, total=43.35, smallest=1.88 / 80)
+    assert budgets.sum() == pytest.approx(43.35, rel=0.01)
+    assert budgets.min() == pytest.approx(1.88 / 80)
+
+
+def test_noise_has_a_gamma_radius() -> None:
+    radius = np.linalg.norm(noise_of_rate_one(20_000, 12, seed=1), axis=1)
+    assert radius.mean() == pytest.approx(12, rel=0.02)
+    assert (radius**2).mean() == pytest.approx(12 * 13, rel=0.03)
