@@ -63,8 +63,13 @@ def test_a_group_of_two_costs_at_most_what_the_lemma_says() -> None:
 
 @pytest.mark.parametrize(
     ("epsilon", "q", "steps", "relation", "group"),
-    [(1.0, 0.05, 600, ADD_OR_REMOVE, 1), (1.0, 0.2, 150, REPLACE, 1), (8.0, 0.1, 100, ADD_OR_REMOVE, 1), (1.0, 0.2, 20, ADD_OR_REMOVE, 5)],
-)  # fmt: skip
+    [
+        (1.0, 0.05, 600, ADD_OR_REMOVE, 1),
+        (1.0, 0.2, 150, REPLACE, 1),
+        (8.0, 0.1, 100, ADD_OR_REMOVE, 1),
+        (0.5, 0.2, 20, ADD_OR_REMOVE, 3),
+    ],
+)
 def test_calibration_ends_on_the_private_side(epsilon: float, q: float, steps: int, relation: str, group: int) -> None:
     multiplier = noise_multiplier_for(epsilon, 1e-5, q, steps, relation, group)
     assert epsilon_of_sampled([event(q, multiplier, steps, relation, group)], 1e-5) <= epsilon

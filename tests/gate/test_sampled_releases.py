@@ -120,8 +120,16 @@ def test_what_was_not_paid_for_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "lie", [{"noise_std": 2.9}, {"noise_multiplier": 1.6}, {"contribution": 2.1}, {"simulated": True}, {"steps": 0}, {"sampling_probability": 0.0}],
-)  # fmt: skip
+    "lie",
+    [
+        {"noise_std": 2.9},
+        {"noise_multiplier": 1.6},
+        {"contribution": 2.1},
+        {"simulated": True},
+        {"steps": 0},
+        {"sampling_probability": 0.0},
+    ],
+)
 def test_an_event_that_lies_is_refused_uncharged(lie: dict[str, object]) -> None:
     book = OpenLedger()
     with pytest.raises(BudgetError):

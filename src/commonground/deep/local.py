@@ -19,7 +19,6 @@ from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "tuned")
 _BATCH = 64
-_FEWEST_UPDATES = 200  # an owner with few rows passes over them more often
 _OWNERS_AT_ONCE = 64  # on a CPU, to bound memory
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
 
@@ -32,6 +31,7 @@ class LocalSettings:
 
     keep: tuple[str, ...] = ("shared", "personal")
     epochs: int = 15
+    fewest_updates: int = 200  # an owner with few rows passes over them more often
     learning_rate: float = 1e-3  # of networks trained or tuned by one owner (Adam)
     tuned_learning_rate: float = 5e-4
     personal_steps: int = 100
@@ -233,7 +233,7 @@ class Locally:
         optimiser = torch.optim.Adam(learned.values(), lr=rate)
         n_columns = rows.y.shape[1]
         batches = math.ceil(n_columns / _BATCH)
-        epochs = max(self.settings.epochs, math.ceil(_FEWEST_UPDATES / batches))
+        epochs = max(self.settings.epochs, math.ceil(self.settings.fewest_updates / batches))
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
         order = torch.Generator().manual_seed(0)  # the order in which an owner passes its own rows protects nobody
         for _ in range(epochs):
