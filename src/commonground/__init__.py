@@ -4,19 +4,25 @@ from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
+from commonground.estimators.joint_sgd import JointSGDClassifier, JointSGDRegressor
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
+from commonground.joint_board import JointStatement, SharedParameters
 from commonground.users import Users
 
 __all__ = [
     "Billboard",
+    "JointSGDClassifier",
+    "JointSGDRegressor",
+    "JointStatement",
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
     "PersonalBudgetRidge",
     "PrivateFedRep",
+    "SharedParameters",
     "SingleModel",
     "Statement",
     "Users",

@@ -135,9 +135,17 @@ def _loss(kind: Kind, steps: int, coarse: bool) -> Any:
 
 
 def noise_multiplier_for(
-    epsilon: float, delta: float, q: float, steps: int, relation: str = ADD_OR_REMOVE, group_size: int = 1
+    epsilon: float,
+    delta: float,
+    q: float,
+    steps: int,
+    relation: str = ADD_OR_REMOVE,
+    group_size: int = 1,
+    beside: float | None = None,
 ) -> float:
     """The smallest noise multiplier, to four digits (three for groups), whose steps stay within (ε, δ); never on the other side.
+
+    ``beside``: as many further steps, with this many times the noise, are to fit into the same budget.
 
     >>> multiplier = noise_multiplier_for(1.0, 1e-4, q=0.2, steps=150)
     >>> bool(7.9 < multiplier < 7.94)
@@ -145,7 +153,10 @@ def noise_multiplier_for(
     """
 
     def fits(multiplier: float) -> bool:
-        return _epsilon((((q, multiplier, relation, group_size), steps),), delta) <= epsilon
+        counts = [((q, multiplier, relation, group_size), steps)]
+        if beside is not None:
+            counts.append(((q, beside * multiplier, relation, 1), steps))
+        return _epsilon(tuple(sorted(counts)), delta) <= epsilon
 
     if group_size > 1:  # a mixture is slow to compose; it needs at most k times the noise of one record
         low, high, close = 0.0, group_size * noise_multiplier_for(epsilon, delta, q, steps, relation), 1e-3

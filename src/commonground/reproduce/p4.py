@@ -314,7 +314,8 @@ def table4_outcome(cells: list[Cell]) -> Outcome:
 def figure1_outcome(cells: list[Cell]) -> Outcome:
     found = mean_and_error(cells, "n", "epsilon", "method")
     rows = [
-        Row({"owners": n, "epsilon": epsilon, "method": _METHODS["personal" if method == "joint_dp" else method]}, mean, spread=error)
+        Row({"owners": n, "epsilon": epsilon, "method": _METHODS["personal" if method == "joint_dp" else method]},
+            mean, spread=error)
         for (n, epsilon, method), (mean, error) in sorted(found.items())
     ]  # fmt: skip
     leads = [
