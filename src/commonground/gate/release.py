@@ -71,7 +71,7 @@ class SampledReleases:
     Each release needs a fresh sample, and there are exactly as many as were paid for.
     """
 
-    def __init__(self, event: SampledGaussianEvent, ledger: Ledger, randomness: Randomness) -> None:
+    def __init__(self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness) -> None:
         # validate
         if not (0 < event.sampling_probability <= 1 and event.steps >= 1 and event.group_size >= 1):
             raise BudgetError(f"{event.name!r}: sampling probability, steps or group size make no sense: {event}")
@@ -84,7 +84,7 @@ class SampledReleases:
         if event.simulated != randomness.simulated:
             raise BudgetError(f"{event.name!r} does not say truly whether its noise is simulated")
         # charge
-        ledger.charge(event)
+        book.charge(event)
         self.event, self.remaining = event, event.steps
         self._randomness = randomness
         self._sampled = False
