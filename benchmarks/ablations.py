@@ -1,6 +1,7 @@
 """Why the defaults of Private FedRep are what they are: change one thing at a time.
 
-    python benchmarks/ablations.py --seeds 5
+    python benchmarks/ablations.py --seeds 5          # the ordinary rounds
+    python benchmarks/ablations.py --few --seeds 10   # the rounds for few people
 
 MSE ÷ floor for three populations (d = 50, k = 2, 10 rows, label noise 0.01, δ = 1e-6), simulated noise, median and worst
 over seeds. The first row is the default.
@@ -8,7 +9,8 @@ over seeds. The first row is the default.
 
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from unittest.mock import patch
 
 import numpy as np
@@ -16,10 +18,14 @@ from rich.console import Console
 from rich.table import Table
 
 import commonground as cg
-from commonground.estimators import fedrep, rounds
+from commonground.clipping import BinnedSums
+from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.estimators import fedrep, few_people, rounds
 from commonground.progress import progress_bar
+from commonground.users import Block
 
 POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))
+FEW_POPULATIONS = ((2_000, 1.0), (1_500, 1.0), (1_000, 1.0))
 
 
 @contextmanager
@@ -51,6 +57,22 @@ VARIANTS = {
 }
 
 
+def plain_gradients(block: Block, embedding: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
+    return embedding_gradient_sums(block, embedding, None, 0.0, local_intercept, lowest)
+
+
+FEW_VARIANTS = {
+    "default": lambda: patch.object(few_people, "N_ROUNDS", few_people.N_ROUNDS),
+    "ordinary rounds instead": lambda: patch.object(fedrep, "FEW", 0.0),
+    "32 rounds": lambda: patch.object(few_people, "N_ROUNDS", 32),
+    "192 rounds": lambda: patch.object(few_people, "N_ROUNDS", 192),
+    "short memory of the share of signal": lambda: patch.object(few_people, "MEMORY", 1.0),
+    "rows' correlations not taken out": lambda: patch.object(few_people, "whitened_gradient_sums", plain_gradients),
+    "sizes measured every 4 rounds": lambda: patch.object(few_people, "SIZES_EVERY", 4),
+    "clip at the middle size": lambda: patch.object(few_people, "CLIP_BELOW", 0),
+}
+
+
 def ratio(n: int, epsilon: float, seed: int) -> float:
     users, truth = cg.datasets.make_shared_subspace(n, seed=1000 + seed)
     model = cg.PrivateFedRep(2, epsilon, fit_intercept=False, shared_mean=False, keep_heads=False, simulation_seed=seed)
@@ -61,18 +83,24 @@ def ratio(n: int, epsilon: float, seed: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=5)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--few", action="store_true", help="the rounds for few people")
+    arguments = parser.parse_args()
+    seeds = arguments.seeds
+    if arguments.few:
+        variants, populations, always = FEW_VARIANTS, FEW_POPULATIONS, nullcontext
+    else:
+        variants, populations, always = VARIANTS, POPULATIONS, partial(patch.object, fedrep, "FEW", 0.0)
     table = Table(title=f"MSE ÷ floor, median (worst) of {seeds} seeds")
     table.add_column("what is changed")
-    for n, epsilon in POPULATIONS:
+    for n, epsilon in populations:
         table.add_column(f"n = {n:,}, ε = {epsilon:g}", justify="right")
-    with progress_bar("ablations", len(VARIANTS) * len(POPULATIONS) * seeds, enabled=True) as advance:
-        for name, variant in VARIANTS.items():
+    with progress_bar("ablations", len(variants) * len(populations) * seeds, enabled=True) as advance:
+        for name, variant in variants.items():
             cells = []
-            for n, epsilon in POPULATIONS:
+            for n, epsilon in populations:
                 ratios = []
                 for seed in range(seeds):
-                    with variant():
+                    with always(), variant():
                         ratios.append(ratio(n, epsilon, seed))
                     advance()
                 cells.append(f"{np.median(ratios):.3f} ({max(ratios):.3f})")

@@ -1,6 +1,6 @@
 """The table and the figure of docs/joint_learning.md from measured cells.
 
-    python benchmarks/joint_figure.py [benchmarks/joint_cells.jsonl]
+python benchmarks/joint_figure.py [benchmarks/joint_cells.jsonl]
 """
 
 import json
@@ -25,7 +25,9 @@ def main() -> None:
     figure.savefig(HERE.parent / "docs" / "figures" / "joint_learning.svg", metadata={"Date": None})
     found = mean_and_error(first, "dataset", "method", "n")
     for dataset, method in sorted({(d, m) for d, m, _ in found}):
-        numbers = " | ".join(f"{m:.3f} ± {e:.3f}" for (d, w, _), (m, e) in sorted(found.items()) if (d, w) == (dataset, method))
+        numbers = " | ".join(
+            f"{m:.3f} ± {e:.3f}" for (d, w, _), (m, e) in sorted(found.items()) if (d, w) == (dataset, method)
+        )
         print(f"| {dataset} | {method} | {numbers} |")
     for row in table4_outcome([cell for cell in cells if cell["table"] == "table4"]).rows:
         print(row.setting, row.ours, row.printed)

@@ -170,7 +170,6 @@ def draw_share(errors: dict[str, list[list[float]]], ridge: list[str], out: Path
         axes.legend(fontsize="small")
     out.mkdir(parents=True, exist_ok=True)
     figure.savefig(out / "personal_budgets.svg")
-    figure.savefig(out / "personal_budgets.png", dpi=120)
     Console().print(f"Figure: {out / 'personal_budgets.svg'}")
 
 

@@ -9,6 +9,7 @@ import pytest
 from commonground.clipping import (
     N_BINS,
     BinnedSums,
+    BoundedScores,
     BoundedSum,
     DirectionSums,
     bin_of,
@@ -18,26 +19,35 @@ from commonground.clipping import (
     rounding_margin,
     symmetric_half,
 )
+from commonground.contributions.convex_gradients import convex_gradient_sums
 from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
+from commonground.contributions.margins import margin_scores
 from commonground.contributions.moments import moment_sums
+from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
+from commonground.contributions.subspace_scores import subspace_scores
 from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
+from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.users import Block
 from populations import ragged_block, replace_person, strange_people
 
 D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
 W0 = np.random.default_rng(6).standard_normal(D)
+SUBSPACES = random_subspaces(20, D, 2, public_generator(0, "tests"))
+SPACES = random_subspaces(20, 4, 3, public_generator(1, "tests"))
+M = sign_projection(4, D, public_generator(2, "tests"))
 LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
 
 LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
 SCALE = centred_scale(LOW, HIGH, -3.0, 3.0, intercept=True)
 UNIT = unit_scale(LOW, HIGH, -3.0, 2.0, intercept=False)
 
-STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
+STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
     "gradients, low clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(
         LOWEST + 1, "g"
@@ -66,11 +76,41 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum]] = {
     "whitened gradients": lambda b: whitened_gradient_sums(b, U, False, LOWEST).clipped_at(121, "w"),
     "whitened gradients, intercepts": lambda b: whitened_gradient_sums(b, U, True, LOWEST).clipped_at(LOWEST + 1, "w"),
     "whitened gradient sizes": lambda b: whitened_gradient_sums(b, U, False, LOWEST).histogram("w"),
+    "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True).bounded("n"),
+    "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
+    "moments, mean and intercepts": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),
+    "logistic gradients": lambda b: convex_gradient_sums(b, U, W0, 0.1, True, "logistic", False, LOWEST).clipped_at(
+        115, "l"
+    ),
+    "logistic mean gradients": lambda b: convex_gradient_sums(
+        b, U, W0, 0.1, False, "logistic", True, LOWEST
+    ).clipped_at(116, "l"),
+    "Huber gradient sizes": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "huber", False, LOWEST).histogram(
+        "h"
+    ),
+    "Huber gradients": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST).clipped_at(
+        117, "h"
+    ),
+    "AltMin as printed: pairs": lambda b: normalised_pair_sums(b, 8, 0.3).bounded("a"),
+    "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[0].bounded("a"),
+    "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[1].bounded("a"),
+    "AltMin as printed: matrix of quarters": lambda b: system_sums(b, U, 8, True, 0.5, 0.3)[0].bounded("a"),
     "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
     "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),
+    "subspaces": lambda b: subspace_scores(b, SUBSPACES, False, False, 0.0).bounded("s"),
+    "subspaces, centred": lambda b: subspace_scores(b, SUBSPACES, False, True, 0.0).bounded("s"),
+    "paper: subspaces": lambda b: subspace_scores(b, SUBSPACES, True, False, 0.7).bounded("s"),
+    "margins, k = 1": lambda b: margin_scores(b, SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).bounded("s"),
+    "margins, k = 2": lambda b: margin_scores(b, SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).bounded("s"),
+    "margins, k = 3": lambda b: margin_scores(b, SPACES, M, False, 0.1, 2.0, 1.0).bounded("s"),
     "paper: gradients": lambda b: batch_gradient_sums(b, U, 2, 4, 0.7).bounded("p"),
 }
+
+
+def how_far(before: BoundedSum | BoundedScores, after: BoundedSum | BoundedScores) -> float:
+    """Sums in L2; scores of candidates one by one."""
+    return float(np.linalg.norm(after.value - before.value, None if isinstance(before, BoundedSum) else np.inf))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -86,7 +126,7 @@ def test_replacing_a_person_moves_the_sum_by_at_most_its_sensitivity(name: str, 
         after = STATISTICS[name](neighbour)
         assert np.isfinite(after.value).all(), kind
         assert after.sensitivity == before.sensitivity, f"{kind}: the sensitivity depends on the data"
-        moved = float(np.linalg.norm(after.value - before.value))
+        moved = how_far(before, after)
         assert moved <= before.sensitivity, f"{kind} moved it by {moved}"
         largest = max(largest, moved)
     assert largest > 0, "the statistic does not read the rows"
@@ -104,7 +144,7 @@ def test_a_person_moves_the_sum_by_at_most_her_weight(name: str, weight: float) 
     before = STATISTICS[name](block)
     for kind, (X, y) in strange_people(D).items():
         after = STATISTICS[name](replace_person(block, person=3, X=X, y=y))
-        moved = float(np.linalg.norm(after.value - before.value))
+        moved = how_far(before, after)
         assert moved <= (weight + rounding_margin(block.n_users)) * before.sensitivity, f"{kind} moved it by {moved}"
         assert weight > 0 or moved == 0.0, f"{kind} takes part"
 

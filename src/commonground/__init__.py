@@ -2,9 +2,13 @@
 
 from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
+from commonground.estimators.altmin import PrivateAltMin
+from commonground.estimators.altmin_paper import AltMinSettings
+from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
 from commonground.estimators.joint_sgd import JointSGDClassifier, JointSGDRegressor
+from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
@@ -13,7 +17,9 @@ from commonground.joint_board import JointStatement, SharedParameters
 from commonground.users import Users
 
 __all__ = [
+    "AltMinSettings",
     "Billboard",
+    "ExponentialSubspace",
     "JointSGDClassifier",
     "JointSGDRegressor",
     "JointStatement",
@@ -21,7 +27,9 @@ __all__ = [
     "OwnDataOnly",
     "PaperSettings",
     "PersonalBudgetRidge",
+    "PrivateAltMin",
     "PrivateFedRep",
+    "PrivateMarginClassifier",
     "SharedParameters",
     "SingleModel",
     "Statement",

@@ -19,7 +19,8 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BillboardError, InputError
-from commonground.heads.ridge import Head, fit_head, fit_heads
+from commonground.heads.convex import LOSSES, fit_convex_heads
+from commonground.heads.ridge import Head, fit_heads, head_from
 from commonground.users import Block
 
 SCHEMA_VERSION = 2  # 2: events have a kind
@@ -119,6 +120,7 @@ class Billboard:
     fit_intercept: bool
     feature_names: tuple[str, ...] | None
     statement: Statement
+    loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
 
     @property
     def n_features(self) -> int:
@@ -135,7 +137,8 @@ class Billboard:
 
     def fit_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         """(people, k) heads and (people,) own intercepts for the people of a block, each from her own rows."""
-        return fit_heads(block, self.embedding, self.mean, self.intercept, self.fit_intercept)
+        model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
+        return fit_heads(*model) if self.loss == "square" else fit_convex_heads(*model, self.loss)
 
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
@@ -152,7 +155,8 @@ class Billboard:
             )
         if not np.isfinite(y).all():
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
-        return fit_head(X, y, self.embedding, self.mean, self.intercept, self.fit_intercept)
+        heads, intercepts = self.fit_heads(Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0))
+        return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
 
     # ---- files -------------------------------------------------------------------------------------------------
 
@@ -161,6 +165,7 @@ class Billboard:
         document = {
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
+            "loss": self.loss,
             **self.statement.to_json(),
         }
         return write_board(path, self._payload(), document)
@@ -184,6 +189,7 @@ class Billboard:
                 fit_intercept=bool(document["fit_intercept"]),
                 feature_names=None if names is None else tuple(names),
                 statement=Statement.from_json(document),
+                loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
             )
 
 

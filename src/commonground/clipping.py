@@ -17,6 +17,7 @@ stated μ (``accounting.personal``).
 
 import math
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numba import njit
@@ -83,6 +84,16 @@ def rounding_margin(n_users: int) -> float:
 SCORE_UNIT = 2**30  # what a score of one is counted as
 
 
+@njit(inline="always")
+def score_units(score, weight):  # type: ignore[no-untyped-def]
+    """A score between 0 and 1 of a person who counts ``weight``, as a whole number.
+
+    Larger scores and what is not a number count 1, negative ones 0; then the weight, rounded down.
+    """
+    units = SCORE_UNIT if not score < 1.0 else round(score * SCORE_UNIT) if score > 0.0 else 0  # NaN is not below 1
+    return math.floor(units * weight)
+
+
 @dataclass(frozen=True, repr=False)
 class BoundedScores:
     """For each of some candidates the sum of people's losses, in whole units; the smallest is the best. Private.
@@ -113,12 +124,6 @@ class ScoreSums:
 
     def __add__(self, other: "ScoreSums") -> "ScoreSums":
         return ScoreSums(self.value + other.value)
-
-    @classmethod
-    def of(cls, scores: np.ndarray) -> "ScoreSums":
-        """Clip (people, candidates) scores to [0, 1] and add them up; one that is not a number counts 1, the worst."""
-        inside = np.where(np.isnan(scores), 1.0, np.clip(scores, 0.0, 1.0))
-        return cls(np.rint(inside * SCORE_UNIT).astype(np.int64).sum(axis=0))
 
     def bounded(self, name: str) -> BoundedScores:
         """A person adds 0 to 1 to each candidate, so her replacement moves each by at most 1."""
@@ -269,6 +274,37 @@ class DirectionSums:
         return BoundedSum(
             symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
         )
+
+
+@dataclass(frozen=True, repr=False)
+class SymmetricSums:
+    """A sum of symmetric matrices, each of Frobenius norm at most ``clip_norm``; private."""
+
+    value: np.ndarray  # (p, p)
+    clip_norm: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def __add__(self, other: Self) -> Self:
+        assert self.clip_norm == other.clip_norm
+        return type(self)(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a matrix of norm at most C by another moves the sum by at most 2C, and so its symmetric half."""
+        return BoundedSum(
+            symmetric_half(self.value), 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name
+        )
+
+
+class PositiveSums(SymmetricSums):
+    """The same for positive semi-definite matrices."""
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖A − B‖² = ‖A‖² + ‖B‖² − 2 tr(AB) ≤ 2C², as tr(AB) ≥ 0 for positive A and B: √2·C instead of 2C."""
+        margin = 1.0 + rounding_margin(self.n_users)
+        return BoundedSum(symmetric_half(self.value), math.sqrt(2.0) * self.clip_norm * margin, name)
 
 
 @dataclass(frozen=True, repr=False)

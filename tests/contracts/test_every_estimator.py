@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -23,7 +23,27 @@ ESTIMATORS: dict[str, Any] = {
     "PrivateFedRep, paper": cg.PrivateFedRep(
         rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(n_rounds=2)
     ),
+    "PrivateAltMin": cg.PrivateAltMin(rank=2, epsilon=4.0, simulation_seed=1),
+    "PrivateAltMin, no mean": cg.PrivateAltMin(
+        rank=2, epsilon=4.0, fit_intercept=False, shared_mean=False, simulation_seed=1
+    ),
+    "PrivateAltMin, logistic": cg.PrivateAltMin(rank=2, epsilon=4.0, loss="logistic", n_rounds=4, simulation_seed=1),
+    "PrivateAltMin, huber": cg.PrivateAltMin(rank=2, epsilon=4.0, loss="huber", n_rounds=4, simulation_seed=1),
+    "PrivateAltMin, paper": cg.PrivateAltMin(rank=2, epsilon=4.0, recipe="paper", simulation_seed=1),
+    "PrivateAltMin, groups": cg.PrivateAltMin(
+        rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.AltMinSettings(3, "groups")
+    ),
     "SingleModel": cg.SingleModel(epsilon=4.0, simulation_seed=1),
+    "ExponentialSubspace": cg.ExponentialSubspace(rank=2, epsilon=4.0, n_candidates=64, n_stages=3, simulation_seed=1),
+    "ExponentialSubspace, paper": cg.ExponentialSubspace(
+        rank=1, epsilon=4.0, recipe="paper", n_candidates=64, simulation_seed=1
+    ),
+    "PrivateMarginClassifier": cg.PrivateMarginClassifier(
+        rank=2, epsilon=4.0, projected_dim=4, n_candidates=64, n_stages=2, simulation_seed=1
+    ),
+    "PrivateMarginClassifier, paper": cg.PrivateMarginClassifier(
+        rank=1, epsilon=4.0, recipe="paper", n_candidates=64, simulation_seed=1
+    ),
     **{
         f"PersonalBudgetRidge, {method}": cg.PersonalBudgetRidge(
             method, 1.0, feature_bounds=(-4, 4), label_bounds=(-5, 5), budgets=4.0, simulation_seed=1
@@ -37,8 +57,22 @@ ESTIMATORS: dict[str, Any] = {
 each = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
 
 
+@pytest.fixture
+def rows(request: pytest.FixtureRequest, people: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """A classifier sees on which side of zero labels are."""
+    X, y, ids = people
+    called = getattr(request.node, "callspec", None)
+    estimator = called.params.get("estimator") if called else None
+    return people if estimator is None or not is_classifier(estimator) else (X, np.where(y > 0, 1.0, -1.0), ids)
+
+
+def numbers(model: Any) -> Any:
+    """What a regressor predicts; for a classifier, the number that decides."""
+    return getattr(model, "decision_function", model.predict)
+
+
 @pytest.fixture(scope="module")
-def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def people() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ragged people with text ids, rows in random order."""
     rng = np.random.default_rng(0)
     ids = np.array([f"user-{j}" for j in rng.integers(0, 150, 1500)])
@@ -92,10 +126,10 @@ def test_fitting_twice_is_fitting_once(estimator: Any, rows: Any) -> None:
 def test_unknown_people(estimator: Any, rows: Any) -> None:
     X, y, ids = rows
     model = fit(estimator, X, y, users=ids)
-    strangers = model.predict(X[:3], users=["nobody", ids[1], None])
+    strangers = numbers(model)(X[:3], users=["nobody", ids[1], None])
     np.testing.assert_allclose(strangers[[0, 2]], model.billboard_.predict(X[[0, 2]]))
     assert np.abs(strangers).max() < 1e3, "with few people the noise hides everything; it must not explode"
-    np.testing.assert_array_equal(model.predict(X[:3]), model.billboard_.predict(X[:3]))
+    np.testing.assert_array_equal(numbers(model)(X[:3]), model.billboard_.predict(X[:3]))
     with pytest.raises(UnknownUserError, match="'nobody'"):
         model.predict(X[:3], users=["nobody", ids[1], ids[2]], strict=True)
 
@@ -108,7 +142,8 @@ def test_a_newcomer_with_the_same_rows_gets_the_same_head(estimator: Any, rows: 
     model = fit(estimator, X, y, users=ids)
     mine = ids == ids[0]
     head = model.billboard_.personalize(X[mine], y[mine])
-    np.testing.assert_allclose(head.predict(X[mine]), model.predict(X[mine], users=ids[mine]), rtol=1e-8, atol=1e-8)
+    own, new = model.predict(X[mine], users=ids[mine]), head.predict(X[mine])
+    np.testing.assert_allclose(np.sign(new) if is_classifier(model) else new, own, rtol=1e-8, atol=1e-8)
 
 
 @each
@@ -128,7 +163,7 @@ def test_statement_and_spend(estimator: Any, rows: Any) -> None:
     assert statement.relation == "replace-one"
     if statement.events:
         assert 0 < statement.epsilon_spent <= statement.epsilon == 4.0
-        assert cg.accounting.events.epsilon_by_pld(statement.events, statement.delta) <= 4.0 * (1 + 1e-3)
+        assert cg.accounting.events.epsilon_by_pld(statement.events, statement.delta or 1e-12) <= 4.0 * (1 + 1e-3)
         assert statement.simulated
         assert str(statement).startswith("SIMULATED")
     else:
@@ -170,7 +205,7 @@ def test_bad_input(estimator: Any, rows: Any) -> None:
             bad_call()
 
 
-@pytest.mark.parametrize("name", ["PrivateFedRep", "NonPrivateFedRep"])
+@pytest.mark.parametrize("name", ["PrivateFedRep", "PrivateAltMin", "NonPrivateFedRep"])
 @pytest.mark.parametrize("rank", [0, -1, 8, 9, 1.5, "two", True])
 def test_impossible_ranks(name: str, rank: Any, rows: Any) -> None:
     X, y, ids = rows
@@ -178,14 +213,14 @@ def test_impossible_ranks(name: str, rank: Any, rows: Any) -> None:
         getattr(cg, name)(rank=rank).fit(X, y, users=ids)
 
 
-@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.SingleModel])
+@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.PrivateAltMin, cg.SingleModel])
 def test_a_large_delta_warns(make: Any, rows: Any) -> None:
     X, y, ids = rows
     with pytest.warns(cg.errors.PrivacyWarning, match="delta"):
         make(delta=0.1).fit(X, y, users=ids)
 
 
-@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.SingleModel])
+@pytest.mark.parametrize("make", [cg.PrivateFedRep, cg.PrivateAltMin, cg.SingleModel])
 @pytest.mark.parametrize(("epsilon", "delta"), [(0, 1e-6), (-1, 1e-6), (np.nan, 1e-6), (1, 0), (1, 1)])
 def test_impossible_budgets(make: Any, epsilon: float, delta: float, rows: Any) -> None:
     X, y, ids = rows

@@ -9,7 +9,7 @@ from scipy.stats import chisquare
 
 from commonground.accounting.budgets import PureBudget
 from commonground.accounting.events import PureEvent
-from commonground.clipping import SCORE_UNIT, BoundedScores, ScoreSums
+from commonground.clipping import SCORE_UNIT, BoundedScores, ScoreSums, score_units
 from commonground.errors import BudgetError
 from commonground.gate import noise, randomness_from, select
 from commonground.ledger import InMemoryLedger
@@ -124,18 +124,19 @@ def test_a_seed_repeats_and_says_so() -> None:
     assert select(scores(0, 1), 1.0, OpenLedger(), randomness_from(3)).event.simulated
 
 
-def test_scores_are_clipped_and_add_without_rounding(seed: int) -> None:
-    people = np.random.default_rng(seed).uniform(-0.5, 1.5, (1000, 4))
-    people[5] = np.nan
-    people[6] = [np.inf, -np.inf, 1e300, -1e300]
-    together = ScoreSums.of(people)
-    assert together.value[1] == sum(
-        ScoreSums.of(people[j : j + 1]).value[1] for j in np.random.default_rng(seed).permutation(1000)
-    )
-    np.testing.assert_array_equal(ScoreSums.of(people[5:6]).value, [SCORE_UNIT] * 4)
-    np.testing.assert_array_equal(ScoreSums.of(people[6:7]).value, [SCORE_UNIT, 0, SCORE_UNIT, 0])
-    np.testing.assert_allclose(
-        together.value / SCORE_UNIT, np.nan_to_num(np.clip(people, 0, 1), nan=1.0).sum(axis=0), atol=1e-5
-    )
-    assert together.bounded("s").sensitivity == SCORE_UNIT
-    assert str(int(together.value[0])) not in repr(together) + repr(together.bounded("s"))
+@pytest.mark.parametrize(
+    ("score", "weight", "units"),
+    [
+        (0.5, 1.0, SCORE_UNIT // 2), (1.0, 1.0, SCORE_UNIT), (1.5, 1.0, SCORE_UNIT), (-0.5, 1.0, 0), (math.nan, 1.0, SCORE_UNIT),
+        (math.inf, 1.0, SCORE_UNIT), (-math.inf, 1.0, 0), (1e300, 1.0, SCORE_UNIT), (1.0, 0.25, SCORE_UNIT // 4), (0.7, 0.0, 0),
+        (math.nan, 0.5, SCORE_UNIT // 2), (3 / SCORE_UNIT, 0.5, 1),
+    ],
+)  # fmt: skip
+def test_scores_become_whole_numbers(score: float, weight: float, units: int) -> None:
+    assert score_units(score, weight) == units
+
+
+def test_score_sums_do_not_print() -> None:
+    sums = ScoreSums(np.array([777, 778]))
+    assert "777" not in repr(sums) + repr(sums.bounded("s"))
+    assert (sums + sums).bounded("s").sensitivity == SCORE_UNIT

@@ -15,8 +15,16 @@ import numpy as np
 
 from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
-from commonground.clipping import BoundedSum, ClippedSums, DirectionSums
-from commonground.estimators import fedrep, fedrep_paper, rounds
+from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums, SymmetricSums
+from commonground.estimators import (
+    altmin,
+    altmin_paper,
+    exponential_subspace,
+    fedrep,
+    fedrep_paper,
+    margin_classifier,
+    rounds,
+)
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Release
 from commonground.users import Block
@@ -48,7 +56,7 @@ def half_noise() -> Iterator[None]:
 @contextmanager
 def unclipped_init() -> Iterator[None]:
     """The initial embedding adds up people's own coefficients instead of unit vectors; the paper's pairs go unclipped."""
-    paper_sums = fedrep_paper.pair_sums
+    paper_sums, altmin_paper_sums = fedrep_paper.pair_sums, altmin_paper.normalised_pair_sums
 
     def raw_directions(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
         people = zip(block.offsets[:-1], block.offsets[1:], strict=True)
@@ -58,7 +66,16 @@ def unclipped_init() -> Iterator[None]:
     def raw_pairs(block: Block, clip_norm: float) -> ClippedSums:
         return replace(paper_sums(block, 1e300), clip_norm=clip_norm)
 
-    with patch.object(fedrep, "direction_sums", raw_directions), patch.object(fedrep_paper, "pair_sums", raw_pairs):
+    def raw_normalised_pairs(block: Block, rows_per_user: int, zeta: float) -> SymmetricSums:
+        bounded = altmin_paper_sums(block, rows_per_user, zeta)
+        return replace(altmin_paper_sums(block, rows_per_user, 1e150), clip_norm=bounded.clip_norm)
+
+    with (
+        patch.object(fedrep, "direction_sums", raw_directions),
+        patch.object(altmin, "direction_sums", raw_directions),
+        patch.object(fedrep_paper, "pair_sums", raw_pairs),
+        patch.object(altmin_paper, "normalised_pair_sums", raw_normalised_pairs),
+    ):
         yield
 
 
@@ -94,16 +111,34 @@ def leaked_head() -> Iterator[None]:
         yield
 
 
-_FEDREP = ("fedrep", "fedrep-no-mean", "fedrep-paper")
+@contextmanager
+def unbounded_scores() -> Iterator[None]:
+    """A person counts three times as much in the scores of candidates as the gate is told."""
+
+    def triple(scores: Callable[..., ScoreSums]) -> Callable[..., ScoreSums]:
+        return lambda *args, **kwargs: ScoreSums(3 * scores(*args, **kwargs).value)
+
+    with (
+        patch.object(exponential_subspace, "subspace_scores", triple(exponential_subspace.subspace_scores)),
+        patch.object(margin_classifier, "margin_scores", triple(margin_classifier.margin_scores)),
+    ):
+        yield
+
+
+_EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-few", "fedrep-paper", "altmin", "altmin-paper")
 BROKEN = {
     broken.name: broken
     for broken in (
-        Broken("half-noise", "σ halved", (*_FEDREP, "single-model", "ridge", "own-data"), None, half_noise),
-        Broken("unclipped-init", "initialisation not clipped", _FEDREP, None, unclipped_init),
+        Broken("half-noise", "σ halved", (*_EMBEDDINGS, "single-model", "ridge", "own-data"), None, half_noise),
+        Broken("unclipped-init", "initialisation not clipped", _EMBEDDINGS, None, unclipped_init),
         Broken(
-            "free-thresholds", "thresholds not paid for", ("fedrep", "fedrep-no-mean", "single-model", "own-data"),
-            "huge", free_thresholds,
+            "free-thresholds", "thresholds not paid for",
+            ("fedrep", "fedrep-no-mean", "fedrep-few", "altmin", "single-model", "own-data"), "huge", free_thresholds,
         ),
-        Broken("leaked-head", "target's head in the billboard", (*_FEDREP, "own-data"), None, leaked_head),
+        Broken(
+            "unbounded-scores", "scores larger than stated", ("exponential", "exponential-paper", "margin"), None,
+            unbounded_scores,
+        ),
+        Broken("leaked-head", "target's head in the billboard", (*_EMBEDDINGS, "own-data"), None, leaked_head),
     )
 }  # fmt: skip

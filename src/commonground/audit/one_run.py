@@ -18,6 +18,7 @@ from commonground.audit.recipes import Claim, Recipe
 from commonground.audit.replay import ImpossibleError, record, replay, same_view
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError
+from commonground.gate import Release
 from commonground.users import Users
 
 
@@ -64,14 +65,19 @@ def one_run_audit(
     users = replace_people(base, {i: alternatives[i][int(coin)] for i, coin in enumerate(coins)})
     fit = recipe.at(claim)
     transcript = record(fit, users, None if real_noise else seed, target=None)
+    released = [passage.public for passage in transcript.passages if isinstance(passage.public, Release)]
+    if len(released) < len(transcript.passages):
+        raise InputError(
+            f"{recipe.name} chooses among candidates; one run can be audited only where sums are released."
+        )
 
     def standardised(users: Users) -> np.ndarray:
         """The private sums of a population at the released state, in units of the noise."""
         sums, view = replay(fit, users, transcript, target=None)
         if len(sums) < len(transcript.passages) or not same_view(view, transcript.view):
             raise ImpossibleError
-        pairs = zip(sums, transcript.passages, strict=True)
-        return np.concatenate([(s.value / p.release.noise_std).ravel() for s, p in pairs])
+        pairs = zip(sums, released, strict=True)
+        return np.concatenate([(s.value / public.noise_std).ravel() for s, public in pairs])
 
     # A canary's two alternatives differ by the same amount whatever the others' coins: sums add up over people.
     all_first = {i: alternatives[i][0] for i in range(canaries)}
@@ -83,8 +89,8 @@ def one_run_audit(
             advance()
     except ImpossibleError:  # the billboard or a noise level follows the data other than through releases
         return OneRun(n_users, canaries, 0, 0, claim.epsilon, math.inf, confidence)
-    released = np.concatenate([(p.release.value / p.release.noise_std).ravel() for p in transcript.passages])
-    surprise = released - origin - shifts.sum(axis=0) / 2
+    seen = np.concatenate([(public.value / public.noise_std).ravel() for public in released])
+    surprise = seen - origin - shifts.sum(axis=0) / 2
     # Best linear estimate of the coins ±1: surprise = Σ ± shift/2 + noise of variance one.
     belief = np.linalg.solve(shifts @ shifts.T / 4 + np.eye(canaries), shifts @ surprise / 2)
     surest = np.argsort(-np.abs(belief), kind="stable")[:guesses]

@@ -6,11 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
+
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
 from commonground.errors import InputError, RecipeWarning
+from commonground.estimators.altmin import PrivateAltMin
+from commonground.estimators.altmin_paper import AltMinSettings
 from commonground.estimators.base import PersonalModel
+from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
+from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
@@ -27,7 +33,9 @@ class Claim:
     epsilon: float = 1.0
     delta: float = 1e-6
     rank: int = 1
-    n_rounds: int | None = 3  # of PrivateFedRep's default recipe; the others have a fixed number
+    n_rounds: int | None = (
+        3  # of the default recipes of PrivateFedRep and PrivateAltMin; the others have a fixed number
+    )
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)  # refuses what is no budget
@@ -57,11 +65,33 @@ def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None) -> PersonalMod
     ).fit(users)  # fmt: skip
 
 
+def _fedrep_few(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """As few people as an audit has are what its many small rounds are for."""
+    return PrivateFedRep(
+        claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False
+    ).fit(users)  # fmt: skip
+
+
 def _fedrep_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     model = PrivateFedRep(claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecipeWarning)  # its batches do not fit its own setting for rank > 1
         return model.fit(users)
+
+
+def _altmin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return PrivateAltMin(
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
+        fit_intercept=False,
+    ).fit(users)  # fmt: skip
+
+
+def _altmin_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    # One group holds everybody: what a person in it can show is what a person in any group can. Four rows each are used.
+    settings = AltMinSettings(n_rounds=1, schedule="groups", rows_per_user=4)
+    return PrivateAltMin(
+        claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed, paper_settings=settings
+    ).fit(users)  # fmt: skip
 
 
 def _single_model(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
@@ -76,6 +106,34 @@ def _personal_ridge(claim: Claim, users: Users, seed: int | None) -> PersonalMod
     ).fit(users)  # fmt: skip
 
 
+_HUGE_LOSS = (
+    1e17  # the squared error of a huge person of `neighbours`: a smaller bound would cut off every candidate alike
+)
+
+
+def _exponential(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return ExponentialSubspace(
+        claim.rank, claim.epsilon, n_candidates=16, n_stages=claim.n_rounds, simulation_seed=seed
+    ).fit(users)  # fmt: skip
+
+
+def _exponential_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return ExponentialSubspace(
+        claim.rank, claim.epsilon, recipe="paper", n_candidates=16, loss_bound=_HUGE_LOSS, simulation_seed=seed
+    ).fit(users)  # fmt: skip
+
+
+def _margin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """Its labels are the signs of the regression labels that audits are made with."""
+    block = next(users.blocks(max_bytes=2**30))
+    signs = np.where(block.y > 0, 1.0, -1.0)
+    people = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    return PrivateMarginClassifier(
+        claim.rank, claim.epsilon, projected_dim=2, n_candidates=16, n_stages=claim.n_rounds,
+        margin=0.5, simulation_seed=seed,
+    ).fit(block.X, signs, users=people)  # fmt: skip
+
+
 def _own_data(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     return OwnDataOnly(towards=_single_model(claim, users, seed).billboard_).fit(users)
 
@@ -85,9 +143,15 @@ RECIPES = {
     for recipe in (
         Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
         Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
+        Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep_few),
         Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
+        Recipe("altmin", "PrivateAltMin without shared mean", "aligned", _altmin),
+        Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
         Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
+        Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
+        Recipe("exponential-paper", "ExponentialSubspace, recipe='paper'", "aligned", _exponential_paper),
+        Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
         Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
     )
 }
@@ -110,11 +174,20 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
     if statement.algorithm == "Private FedRep":
         with_mean = any("shared mean" in name for name in names)
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
+    elif statement.algorithm == "Private AltMin":
+        name = "altmin-paper" if statement.recipe == "paper" else "altmin"
+        if any("shared mean" in name for name in names) or statement.parameters.get("loss") != "square":
+            raise InputError(
+                f"{billboard} is Private AltMin with a shared mean or another loss than the square; recipe 'altmin' audits "
+                "it without. Audit that one by name."
+            )
     else:
         known = {
             "Ridge with personal budgets": "ridge",
             "Single private model": "single-model",
             "Own data only": "own-data",
+            "Private margin classifier": "margin",
+            "Exponential subspace": "exponential-paper" if statement.recipe == "paper" else "exponential",
         }
         if statement.algorithm not in known:
             raise InputError(
@@ -125,6 +198,12 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
             raise InputError(
                 f"{billboard} was made by ridge with method {statement.recipe!r}; only 'statistics' can be audited by replay."
             )
-    rounds = [int(found[1]) for found in (re.match(r"round (\d+)", event) for event in names) if found]
-    claim = replace(claim, epsilon=statement.epsilon, delta=statement.delta, n_rounds=max(rounds, default=None))
+    if name == "fedrep-no-mean" and sum(": sizes" in event for event in names) < sum(
+        ": clipped" in event for event in names
+    ):
+        name = "fedrep-few"
+    rounds = [int(found[1]) for found in (re.match(r"(?:round|stage) (\d+)", event) for event in names) if found]
+    claim = replace(
+        claim, epsilon=statement.epsilon, delta=statement.delta or claim.delta, n_rounds=max(rounds, default=None)
+    )
     return RECIPES[name], claim

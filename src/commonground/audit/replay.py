@@ -17,33 +17,37 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 from unittest.mock import patch
 
 import numba
 import numpy as np
+from scipy.special import log_softmax
 
-from commonground.accounting.events import GaussianEvent, PureEvent
+from commonground.accounting.events import Event, PureEvent
 from commonground.audit.recipes import Fit
-from commonground.clipping import BoundedSum
+from commonground.clipping import BoundedScores, BoundedSum
 from commonground.estimators import rounds
 from commonground.estimators.base import PersonalModel
-from commonground.gate import Randomness, Release
+from commonground.gate import Randomness, Release, Selection
 from commonground.ledger import Ledger
 from commonground.users import Users
 
 # What is published is compared to about this relative precision: rounding may differ, a leak would not be so small.
 _SAME = 1e-9
 
-Gate = Callable[[BoundedSum, float, Ledger, Randomness], Release]
+Private = BoundedSum | BoundedScores
+Public = Release | Selection
+Gate = Callable[[Any, float, Ledger, Randomness], Any]  # release, or select
 
 
 @dataclass(frozen=True, repr=False)
 class Passage:
-    """One release, with the private sum that it hides."""
+    """One release or choice, with the private sum or scores that it hides."""
 
-    private: BoundedSum
-    mu: float
-    release: Release
+    private: Private
+    share: float  # of the budget: μ of a release, ε of a choice
+    public: Public
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,8 +56,8 @@ class Transcript:
     view: np.ndarray
 
     @property
-    def events(self) -> list[GaussianEvent]:
-        return [passage.release.event for passage in self.passages]
+    def events(self) -> list[Event]:
+        return [passage.public.event for passage in self.passages]
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,9 @@ class Evidence:
     """How much one transcript speaks for the population it was made on, against the neighbour."""
 
     log_ratios: np.ndarray  # (releases,)
-    moved: np.ndarray  # (releases,) distance between the two sums, in units of the stated sensitivity
+    # (releases,) distance between the two sums, in units of the stated sensitivity; of a choice, the largest exact
+    # log-likelihood ratio of any candidate, chosen or not, in units of its ε
+    moved: np.ndarray
     certain: bool  # the neighbour could not have published this
 
 
@@ -92,32 +98,34 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
 def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Transcript:
     """Train once, and keep what passed."""
     passages: list[Passage] = []
-    gate: Gate = rounds.release
 
-    def recording(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Randomness) -> Release:
-        release = gate(bounded_sum, mu, ledger, randomness)
-        passages.append(Passage(bounded_sum, mu, release))
-        return release
+    def recording(door: Gate) -> Gate:
+        def watched(private: Private, share: float, ledger: Ledger, randomness: Randomness) -> Public:
+            public: Public = door(private, share, ledger, randomness)
+            passages.append(Passage(private, share, public))
+            return public
 
-    with _gate(recording):
+        return watched
+
+    with _gate(recording(rounds.release), recording(rounds.select)):
         model = fit(users, seed)
     return Transcript(passages, others_view(model, target))
 
 
-def replay(fit: Fit, users: Users, transcript: Transcript, target: int | None) -> tuple[list[BoundedSum], np.ndarray]:
+def replay(fit: Fit, users: Users, transcript: Transcript, target: int | None) -> tuple[list[Private], np.ndarray]:
     """Train on ``users`` with the recorded releases in place of new ones; their private sums, and what others would see."""
-    sums: list[BoundedSum] = []
+    sums: list[Private] = []
 
-    def replaying(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Randomness) -> Release:
+    def replaying(private: Private, share: float, ledger: Ledger, randomness: Randomness) -> Public:
         if len(sums) == len(transcript.passages):
             raise ImpossibleError
         passage = transcript.passages[len(sums)]
-        if not _same_release(passage, bounded_sum, mu):
+        if not _same_release(passage, private, share):
             raise ImpossibleError
-        sums.append(bounded_sum)
-        return passage.release
+        sums.append(private)
+        return passage.public
 
-    with _gate(replaying):
+    with _gate(replaying, replaying):
         try:
             view = others_view(fit(users, 0), target)
         except ImpossibleError:
@@ -130,24 +138,32 @@ def evidence(fit: Fit, transcript: Transcript, neighbour: Users, target: int) ->
     sums, view = replay(fit, neighbour, transcript, target)
     log_ratios, moved = np.zeros(len(transcript.passages)), np.zeros(len(transcript.passages))
     for t, (passage, theirs) in enumerate(zip(transcript.passages, sums, strict=False)):
-        ours, noise_std = passage.private.value, passage.release.noise_std
+        ours, public = passage.private.value, passage.public
         difference = ours - theirs.value
-        # log N(r; ours, σ²) − log N(r; theirs, σ²), written so that large sums do not cancel
-        log_ratios[t] = float((difference * (passage.release.value - (ours + theirs.value) / 2)).sum()) / noise_std**2
-        moved[t] = float(np.linalg.norm(difference)) / passage.private.sensitivity
+        if isinstance(public, Selection):
+            scale = public.event.scale
+            likelihoods = log_softmax(-ours / scale) - log_softmax(-theirs.value / scale)
+            log_ratios[t] = likelihoods[public.index]
+            moved[t] = float(np.abs(likelihoods).max()) / public.event.epsilon
+        else:
+            # log N(r; ours, σ²) − log N(r; theirs, σ²), written so that large sums do not cancel
+            noise_std = public.noise_std
+            log_ratios[t] = float((difference * (public.value - (ours + theirs.value) / 2)).sum()) / noise_std**2
+            moved[t] = float(np.linalg.norm(difference)) / passage.private.sensitivity
     if len(sums) < len(transcript.passages):
         log_ratios[len(sums)] = math.inf  # what it asked for there, noise level included, is public
         return Evidence(log_ratios, moved, certain=True)
     return Evidence(log_ratios, moved, certain=not same_view(view, transcript.view))
 
 
-def _same_release(passage: Passage, bounded_sum: BoundedSum, mu: float) -> bool:
+def _same_release(passage: Passage, private: Private, share: float) -> bool:
     recorded = passage.private
     return (
-        recorded.name == bounded_sum.name
-        and np.shape(recorded.value) == np.shape(bounded_sum.value)
-        and math.isclose(recorded.sensitivity, bounded_sum.sensitivity, rel_tol=_SAME)
-        and math.isclose(passage.mu, mu, rel_tol=_SAME)
+        type(recorded) is type(private)
+        and recorded.name == private.name
+        and np.shape(recorded.value) == np.shape(private.value)
+        and math.isclose(recorded.sensitivity, private.sensitivity, rel_tol=_SAME)
+        and math.isclose(passage.share, share, rel_tol=_SAME)
     )
 
 
@@ -156,12 +172,12 @@ def same_view(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 @contextmanager
-def _gate(watch: Gate) -> Iterator[None]:
-    """Put a watcher in front of the gate. One thread meanwhile: for a few dozen people more of them only wait."""
+def _gate(release: Gate, select: Gate) -> Iterator[None]:
+    """Put a watcher in front of each door of the gate. One thread meanwhile: for a few dozen people more of them only wait."""
     threads = numba.get_num_threads()
     numba.set_num_threads(1)  # sums do not depend on it: chunks of people are fixed
     try:
-        with patch.object(rounds, "release", watch):
+        with patch.object(rounds, "release", release), patch.object(rounds, "select", select):
             yield
     finally:
         numba.set_num_threads(threads)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.accounting.gaussian import compose, gaussian_epsilon
+from commonground.accounting.events import Event, GaussianEvent, SampledGaussianEvent, epsilon_spent
+from commonground.accounting.gaussian import compose, gaussian_dominating
 from commonground.audit.bounds import Bound, lower_bound
 from commonground.audit.neighbours import TARGET, Neighbours
 from commonground.audit.recipes import Claim, Fit
@@ -92,8 +93,8 @@ def audit(
         )
     ]
     error, delta = 1.0 - confidence, claim.delta
-    spent = compose(event.mu for event in events)
-    claimed = min(gaussian_epsilon(spent, delta), claim.epsilon), spent
+    spent = compose(map(_mu, events))
+    claimed = min(epsilon_spent(events, delta), claim.epsilon), spent
     scores = sides[0].whole, sides[1].whole
     whole = Line(WHOLE_FIT, *claimed, lower_bound(*scores, delta, error / 2, threshold=0.0))
     others_scores = _discriminant(sides[0].views, sides[1].views)
@@ -104,10 +105,17 @@ def audit(
         with_target, without = (side.by_release[:, t] for side in sides)
         bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0)
         reach, too_far = float(np.sqrt((moved[:, t] ** 2).mean())), bool(moved[:, t].max() > 1.0 + 1e-9)
-        releases.append(Line(event.name, gaussian_epsilon(event.mu, delta), event.mu, bound, reach, too_far))
+        releases.append(Line(event.name, epsilon_spent([event], delta), _mu(event), bound, reach, too_far))
     return Report(
         pair.name, claim, n_runs, confidence, seed is not None, whole, others, tuple(releases), scores, others_scores
     )
+
+
+def _mu(event: Event) -> float:
+    """The Gaussian cost; of a pure ε, that of the Gaussian which covers it."""
+    if isinstance(event, SampledGaussianEvent):
+        raise InputError("Poisson-sampled training has no audit yet: its neighbours add or remove a record.")
+    return event.mu if isinstance(event, GaussianEvent) else gaussian_dominating(event.epsilon)
 
 
 def _side(

@@ -2,7 +2,7 @@
 
 from commonground.datasets.owners import OwnersData, across_owners, digits_across_owners
 from commonground.datasets.real import DataSet, load
-from commonground.datasets.synthetic import Truth, make_shared_subspace, segmented_budgets
+from commonground.datasets.synthetic import Truth, make_margin_classes, make_shared_subspace, segmented_budgets
 
 __all__ = [
     "DataSet",
@@ -11,6 +11,7 @@ __all__ = [
     "across_owners",
     "digits_across_owners",
     "load",
+    "make_margin_classes",
     "make_shared_subspace",
     "segmented_budgets",
 ]

@@ -48,6 +48,40 @@ def make_shared_subspace(
     return Users.from_arrays(X, y, person), Truth(embedding, heads, noise)
 
 
+def make_margin_classes(
+    n_users: int = 2_000,
+    rows_per_user: int = 10,
+    n_features: int = 50,
+    rank: int = 1,
+    margin: float = 0.5,
+    n_nuisance: int = 4,
+    seed: int = 0,
+) -> Users:
+    """People whose classes ±1 are separated by a margin in a shared subspace: ‖x‖ = 1 and y <x, U v_j> ≥ margin, ‖v_j‖ = 1.
+
+    <x, U v_j> is uniform from ±margin to ±1; the rest of a row lies in ``n_nuisance`` further directions, the same for
+    everybody, which say nothing about the class. They mislead who has few rows and only her own.
+
+    >>> X, y = make_margin_classes(n_users=5, n_features=20).rows_of(3)
+    >>> X.shape, sorted(set(y.tolist()))
+    ((10, 20), [-1.0, 1.0])
+    """
+    if not (rank >= 1 and n_nuisance >= 1 and rank + n_nuisance <= n_features and 0 < margin < 1):
+        raise InputError(
+            f"rank + n_nuisance must be at most n_features = {n_features} and margin between 0 and 1, got rank {rank!r}, "
+            f"n_nuisance {n_nuisance!r}, margin {margin!r}."
+        )
+    rng = np.random.default_rng([seed, 0x3A261])
+    basis = np.linalg.qr(rng.standard_normal((n_features, rank + n_nuisance)))[0]
+    heads, person = rng.standard_normal((n_users, rank)), np.repeat(np.arange(n_users), rows_per_user)
+    heads /= np.linalg.norm(heads, axis=1, keepdims=True)
+    along = rng.uniform(margin, 1.0, len(person)) * rng.choice([-1.0, 1.0], len(person))
+    rest = rng.standard_normal((len(person), n_nuisance))
+    rest *= (np.sqrt(1 - along**2) / np.linalg.norm(rest, axis=1))[:, None]
+    X = np.hstack([along[:, None] * heads[person], rest]) @ basis.T
+    return Users.from_arrays(X.astype(np.float32), np.sign(along), person)
+
+
 def segmented_budgets(
     n_users: int,
     fractions: tuple[float, float, float] = (0.34, 0.43, 0.23),

@@ -31,6 +31,7 @@ from commonground.users import Users
 FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
 N_ROUNDS = 96
 SIZES_EVERY = 16
+MEMORY = 1200.0  # rounds over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
 FIRST_DOUBT, DOUBT = 2.0, 0.7  # bins: how sure the middle is after locating it, and after following it for a while
@@ -68,7 +69,7 @@ def rounds_for_few(
     numbers = (d - k) * k
     middle = float(locate_sizes(partial(_sums, users, U, local_intercept), door, mu["locate"], "embedding"))
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
-    memory = float(np.clip(1200 / information(people, d, k, mu["rounds"]), 20, 100))
+    memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 20, 100))
     remembered = 0.4 * memory
     ratio = remembered * (1 + information(people, d, k, mu_sum))
     present: list[float] = []  # the share of people who have something to send, histogram by histogram
@@ -92,6 +93,7 @@ def rounds_for_few(
         share = max(0.0, 1.0 - remembered / ratio)
         U = np.ascontiguousarray(np.linalg.qr(U + share * k / worth * across)[0])
         middle += float(np.log2(max(1.0 - share, 0.25)))  # two bins an octave, and the squared error falls by 1 − share
+        middle = float(np.clip(middle, 1, N_BINS - 2))
         advance()
     return U
 
@@ -110,9 +112,11 @@ def fit_sizes(
     """
     places = expected + np.linspace(-3 * doubt, 3 * doubt, 121)
     bells = np.exp(-((first + np.arange(len(counts)) - places[:, None]) ** 2) / (2 * SPREAD**2)) / (SPREAD * 2.5066)
-    log_likelihood = people * (bells @ counts) / noise_std**2 - people**2 * (bells**2).sum(axis=1) / (2 * noise_std**2)
+    precision = 1.0 / max(noise_std, 1e-9) ** 2
+    log_likelihood = precision * (people * (bells @ counts) - people**2 * (bells**2).sum(axis=1) / 2)
     at = int(np.argmax(log_likelihood - (places - expected) ** 2 / (2 * doubt**2)))
-    return float(places[at]), float(bells[at] @ counts / (bells[at] ** 2).sum() / people)
+    place = float(np.clip(places[at], first, first + len(counts) - 1))
+    return place, float(bells[at] @ counts / max((bells[at] ** 2).sum(), 1e-9) / people)
 
 
 def _sums(users: Users, U: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:

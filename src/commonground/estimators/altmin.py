@@ -1,0 +1,298 @@
+"""Private alternating minimisation: heads and embedding by turns, each at its best given the other (P1, Algorithms 1 to 3)."""
+
+from collections.abc import Callable, Iterator
+from copy import copy
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.billboard import Billboard
+from commonground.clipping import BinnedSums, from_symmetric_half
+from commonground.contributions.convex_gradients import convex_gradient_sums
+from commonground.contributions.directions import direction_sums
+from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.contributions.paper_fedrep import second_half_heads
+from commonground.contributions.residuals import residual_gradient_sums
+from commonground.engines.local import sum_over_people
+from commonground.errors import InputError
+from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
+from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.feature_energy import release_feature_energy
+from commonground.estimators.moment_system import MomentSystem, release_moment_system
+from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
+from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
+from commonground.gate import randomness_from
+from commonground.heads.convex import LOSSES
+from commonground.ledger import InMemoryLedger, Ledger
+from commonground.progress import progress_bar
+from commonground.users import Block, Users
+
+N_ROUNDS = 16
+MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
+MEAN_EVERY = 4  # later on, every fourth round goes to w₀
+LARGEST_SYSTEM = 4000  # unknowns dk: the system has half their square numbers, each with noise of its own
+CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
+# Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
+SHARES = {
+    "mean scale": 0.01,  # one number: how large features are
+    "mean locate": 0.01,
+    "mean sizes": 0.01,
+    "mean rounds": 0.13,
+    "init": 0.11,
+    "moment sizes": 0.01,
+    "moments": 0.12,  # the dk × dk matrix, once
+    "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
+    "sizes": 0.06,  # the histograms that choose each round's clip
+    "rounds": 0.52,
+}
+
+
+class PrivateAltMin(PersonalModel):
+    """Personalised models with a shared low-dimensional embedding, for features of any scales and correlations.
+
+    Person j's model is θ_j = w₀ + U v_j plus an intercept of her own, as in ``PrivateFedRep``. Each round solves the linear
+    system of the embedding's least-squares problem instead of taking a gradient step. So it also converges where features
+    differ in scale or are correlated; the price is a matrix of dk × dk numbers to release.
+
+    Parameters
+    ----------
+    rank : k, the number of shared directions; fewer than the features.
+    epsilon, delta : the budget for everything that is published, per person.
+    budgets : everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order
+        of ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
+    loss : "square"; "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with
+        outliers, judged by each person's own spread.
+    recipe : "default" (below), or "paper" for P1's algorithms line by line (see ``altmin_paper``; square loss only).
+    fit_intercept : give each person an intercept of her own (local, free).
+    shared_mean : release a shared linear model w₀ first (paid for).
+    n_rounds : rounds of the default recipe; None means 16.
+    keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : show a progress bar.
+    paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P1's experiments.
+
+    Notes
+    -----
+    Follows P1 Algorithm 1 with these changes, measured in docs/private_altmin.md. Line 6 is solved for the *change* of U: with
+    r the residual of everybody's best head, the best U + D has M vec(D) = b, M = Σ W Wᵀ and b = Σ r W. Then b shrinks with the
+    error, its clip is chosen anew each round and its noise vanishes along with it, while M, which only has to point the right
+    way, is released once and repaired by its known noise (``moment_system``). Lines 4 and 5: everybody, and all of her rows,
+    in every round. Contributions are divided by ‖v_j‖², and a person's is clipped as a whole, not row by row. Algorithm 3 is
+    replaced by the second moment of everybody's own direction, which needs no clip. For other losses b holds their gradients,
+    and M times the loss's largest curvature bounds their second derivative from above.
+
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
+    data and reaches the billboard, each through the gate: the sum of u_j u_jᵀ (√2 in Frobenius norm, through its symmetric
+    half); the histogram of sizes of people's moments (√2); the sum of moments clipped to Frobenius norm C (√2 C, as they are
+    positive matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient
+    sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating
+    histogram, size histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
+    (``SHARES``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's are
+    μ_i/μ_max of them. Rank, rounds, quantiles and step sizes are constants or functions of releases.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=3000, n_features=20, seed=1)
+    >>> model = cg.PrivateAltMin(rank=2, epsilon=2.0, fit_intercept=False, shared_mean=False, simulation_seed=1)
+    >>> board = model.fit(users).billboard_
+    >>> cg.metrics.population_mse(board, users, truth) < 1.2 * cg.metrics.population_mse(truth.embedding, users, truth)
+    True
+    """
+
+    def __init__(
+        self,
+        rank: int = 2,
+        epsilon: float = 1.0,
+        delta: float = 1e-6,
+        *,
+        budgets: Any = None,
+        loss: str = "square",
+        recipe: str = "default",
+        fit_intercept: bool = True,
+        shared_mean: bool = True,
+        n_rounds: int | None = None,
+        keep_heads: bool = True,
+        simulation_seed: int | None = None,
+        verbose: bool = False,
+        paper_settings: AltMinSettings | None = None,
+    ) -> None:
+        self.rank = rank
+        self.epsilon = epsilon
+        self.delta = delta
+        self.budgets = budgets
+        self.loss = loss
+        self.recipe = recipe
+        self.fit_intercept = fit_intercept
+        self.shared_mean = shared_mean
+        self.n_rounds = n_rounds
+        self.keep_heads = keep_heads
+        self.simulation_seed = simulation_seed
+        self.verbose = verbose
+        self.paper_settings = paper_settings
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        check_rank(self.rank, users.n_features, "PrivateAltMin")
+        self._check(users)
+        budget, users = self._declared(users)
+        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        if self.recipe == "paper":  # has neither a mean nor intercepts
+            shared, local_intercept = None, False
+            settings = self.paper_settings or AltMinSettings()
+            embedding = paper_embedding(users, self.rank, budget, door, settings)
+            parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
+        else:
+            parameters = {"rounds": self.n_rounds or N_ROUNDS}
+            local_intercept = self.fit_intercept
+            shared, embedding = self._default_recipe(users, budget, door)
+        return Billboard(
+            embedding=embedding,
+            mean=None if shared is None else shared.coef,
+            intercept=0.0 if shared is None else shared.intercept,
+            fit_intercept=local_intercept,
+            feature_names=users.feature_names,
+            statement=door.statement(
+                "Private AltMin",
+                self.recipe,
+                budget,
+                users,
+                budgets=self._personal,
+                rank=self.rank,
+                loss=self.loss,
+                **parameters,
+            ),
+            loss=self.loss,
+        )
+
+    def _check(self, users: Users) -> None:
+        if self.recipe not in ("default", "paper"):
+            raise InputError(f"recipe of PrivateAltMin must be 'default' or 'paper', got {self.recipe!r}.")
+        if self.loss not in LOSSES:
+            raise InputError(f"loss of PrivateAltMin must be one of {', '.join(LOSSES)}, got {self.loss!r}.")
+        if self.recipe == "paper" and (self.loss != "square" or self._personal is not None):
+            raise InputError("recipe 'paper' knows the square loss and one epsilon only; use the default recipe.")
+        if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
+            raise InputError(f"n_rounds of PrivateAltMin must be None or an integer >= 1, got {self.n_rounds!r}.")
+        unknowns = users.n_features * self.rank
+        if unknowns > LARGEST_SYSTEM:
+            raise InputError(
+                f"{users.n_features} features times rank {self.rank} are {unknowns:,} unknowns, and PrivateAltMin releases a "
+                f"matrix of their square; the most is {LARGEST_SYSTEM:,}. Use PrivateFedRep, which needs no such matrix."
+            )
+
+    def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
+        n_rounds = self.n_rounds or N_ROUNDS
+        shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
+        whole = sum(shares.values())
+        mu = budget.split({name: share / whole for name, share in shares.items()})
+        one_round = {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5}
+        if self.loss == "logistic":
+            users = _with_signs(users)
+        with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
+            shared = None
+            if self.shared_mean:
+                energy = release_feature_energy(users, self.fit_intercept, door, mu["mean scale"])
+                for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
+                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5,
+                    mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5, n_rounds=MEAN_ROUNDS, feature_energy=energy,
+                    centred=self.fit_intercept, with_intercept=self.fit_intercept,
+                ):  # fmt: skip
+                    advance()
+            U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            system = release_moment_system(
+                users, U, shared, self.fit_intercept, door, mu["moment sizes"], mu["moments"]
+            )
+            if shared is not None and self.loss == "logistic":
+                # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
+                shared = SharedMean(2 * shared.coef, 2 * shared.intercept, shared.edge)
+            edge = locate_sizes(self._gradients(users, U, shared), door, mu["locate"], "embedding")
+            for t in range(n_rounds):
+                name, curvature = f"round {t + 1}", CURVATURE[self.loss]
+                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                    sums_from = self._gradients(users, U, shared, of_mean=True)
+                    gradient = release_clipped(sums_from, shared.edge, door, name=f"{name}, shared mean", **one_round)
+                    shared = _better_mean(shared, U, system, gradient, curvature)
+                else:
+                    gradient = release_clipped(self._gradients(users, U, shared), edge, door, name=name, **one_round)
+                    edge = gradient.edge
+                    U = _better_embedding(U, system, gradient, curvature)
+                advance()
+        return shared, U
+
+    def _gradients(
+        self, users: Users, U: np.ndarray, shared: SharedMean | None, of_mean: bool = False
+    ) -> Callable[[int], BinnedSums]:
+        """Everybody's gradient for U, or for w₀, as a function of where the window of sizes begins."""
+        mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
+        local = self.fit_intercept
+
+        def block_sums(block: Block, lowest: int) -> BinnedSums:
+            if self.loss != "square":
+                return convex_gradient_sums(block, U, mean, intercept, local, self.loss, of_mean, lowest)
+            if of_mean and mean is not None:
+                return residual_gradient_sums(block, U, mean, intercept, local, lowest)
+            return embedding_gradient_sums(block, U, mean, intercept, local, lowest)
+
+        return lambda lowest: sum_over_people(users, lambda block: block_sums(block, lowest))
+
+    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        if self.recipe == "paper":
+            heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
+            return heads, np.zeros(block.n_users)
+        return super()._block_heads(block)
+
+    def predict_proba(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+        """(rows, 2) probabilities of no and yes; for loss="logistic"."""
+        if self.loss != "logistic":
+            raise InputError(f"probabilities need loss='logistic', this model has loss={self.loss!r}. Use predict.")
+        yes = 1.0 / (1.0 + np.exp(-np.clip(self.predict(X, users, strict=strict), -700, 700)))
+        return np.column_stack([1.0 - yes, yes])
+
+
+def _better_embedding(U: np.ndarray, system: MomentSystem, gradient: ClippedGradient, curvature: float) -> np.ndarray:
+    """Alg. 2, lines 3 and 4, for the change of U. Along U nothing can be learned, as heads absorb it."""
+    d, k = U.shape
+    across = _across(U, gradient.value.T)
+    share = signal_share(across, gradient.noise_std, (d - k) * k)
+    change = system.solve(share / (gradient.people * curvature) * across)
+    return np.ascontiguousarray(np.linalg.qr(U + _across(U, change))[0])
+
+
+def _better_mean(
+    shared: SharedMean, U: np.ndarray, system: MomentSystem, gradient: ClippedGradient, curvature: float
+) -> SharedMean:
+    """The same for w₀, whose matrix is the features' own moment."""
+    d, k = U.shape
+    across = _across(U, gradient.value[0])
+    share = signal_share(across, gradient.noise_std, d - k)
+    change = system.inverse_of_features @ (share / (gradient.people * curvature) * across)
+    return SharedMean(shared.coef + _across(U, change), shared.intercept, gradient.edge)
+
+
+def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
+    return np.asarray(values - U @ (U.T @ values))
+
+
+def _release_initial_embedding(
+    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
+) -> np.ndarray:
+    """The top-k eigenvectors of the released second moment of everybody's own direction (in place of Alg. 3)."""
+    d = users.n_features
+    mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
+    sums = sum_over_people(users, lambda block: direction_sums(block, mean, intercept, local_intercept))
+    half = door.release(sums.bounded("initial embedding"), mu).value
+    return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, d))[1][:, -rank:])
+
+
+def _with_signs(users: Users) -> Users:
+    """The same people with labels ±1."""
+
+    def blocks(max_bytes: int | None = None) -> Iterator[Block]:
+        for block in users.blocks(max_bytes):
+            yield replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype))
+
+    signed = copy(users)
+    signed.blocks = blocks  # type: ignore[method-assign]
+    return signed

@@ -1,0 +1,240 @@
+"""The exponential mechanism over subspaces (P1, Algorithm 4), with a zoom that makes it feasible for a few features."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from commonground.accounting.budgets import PureBudget
+from commonground.billboard import Billboard
+from commonground.clipping import ScoreSums
+from commonground.contributions.paper_fedrep import second_half_heads
+from commonground.contributions.subspace_scores import SMALLEST_SHARE, subspace_scores
+from commonground.engines.local import sum_over_people
+from commonground.errors import InputError
+from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.rounds import Door
+from commonground.gate import randomness_from
+from commonground.ledger import InMemoryLedger, Ledger
+from commonground.progress import progress_bar
+from commonground.public_draws import (
+    PublicGenerator,
+    public_generator,
+    random_subspaces,
+    subspace_net,
+    subspaces_around,
+)
+from commonground.users import Block, Users
+
+# Each stage looks for a subspace this much nearer than the last: the distance to the nearest of N random points in
+# D = k(d − k) dimensions falls as N^(-1/D); a third more, since the best is not always chosen; and never below 0.3.
+_SLOWER, _FASTEST = 1.3, 0.3
+_FINEST = 0.004  # distance at which the zoom ends
+_SPREAD = 1.5  # candidates of a stage lie between the stage's distance ÷ and × this
+_MOST_STAGES = 40
+_AROUND_GIVEN = (1e-3, 1.0)  # distances of candidates around an earlier billboard's embedding
+
+
+def zoom(
+    scores_of: Callable[[np.ndarray], ScoreSums],
+    candidates: np.ndarray,
+    budget: PureBudget,
+    door: Door,
+    rng: PublicGenerator,
+    n_stages: int | None,
+    n_candidates: int | None = None,
+    *,
+    reach: float | None = None,
+    finest: float = _FINEST,
+    people: int | None = None,
+    verbose: bool,
+) -> tuple[np.ndarray, int]:
+    """Choose one of ``candidates``, then one of those around it, and so on; the last choice, and the number of stages.
+
+    Only the first candidates are given; all others are made from earlier choices, so the budget is all that it costs.
+    ``n_stages=None`` takes as many as it needs to come down to ``finest``. Given the number of ``people`` who score by
+    logarithms, it takes no more than can be told apart: a stage that comes nearer by ``shrink`` lowers everybody's score by
+    2 log(shrink) / log(SMALLEST_SHARE), and all of them together must outweigh the noise of the choice, 2 log(n)/ε_stage.
+    """
+    _, d, k = candidates.shape
+    n = len(candidates) if n_candidates is None else n_candidates
+    shrink = max(_FASTEST, _SLOWER * n ** (-1 / max(k * (d - k), 1)))
+    if n_stages is None:
+        needed = 1 + math.ceil(math.log(finest) / math.log(shrink)) if shrink < 1 else _MOST_STAGES
+        n_stages = min(needed, _MOST_STAGES) if d > k else 1
+        if people is not None and shrink < 1:
+            signal = people * 2 * math.log(shrink) / math.log(SMALLEST_SHARE)
+            n_stages = max(1, min(n_stages, int(signal * budget.epsilon / (2 * math.log(n)))))
+    reach = shrink if reach is None else reach
+    shares, chosen = budget.split({str(stage): 1 / n_stages for stage in range(n_stages)}), candidates[0]
+    with progress_bar("choosing", n_stages, verbose) as advance:
+        for stage, share in enumerate(shares.values()):
+            if stage:
+                candidates = subspaces_around(chosen, n, (reach / _SPREAD, reach * _SPREAD), rng)
+                reach *= shrink
+            sums = scores_of(candidates)
+            chosen = candidates[door.select(sums.bounded(f"stage {stage + 1}: subspace"), share).index]
+            advance()
+    return chosen, n_stages
+
+
+class ExponentialSubspace(PersonalModel):
+    """Personalised linear regression whose shared embedding is *chosen*, ε-differentially private with δ = 0.
+
+    For a handful of features (k(d − k) up to about 12), where a pure ε is wanted. With more, use ``PrivateFedRep``.
+
+    Parameters
+    ----------
+    rank : k, the number of shared directions; fewer than the features.
+    epsilon : the budget for everything that is published, per person; δ is 0.
+    recipe : "default" (a zoom: several stages, each choosing among candidates around the last choice), or "paper" (one
+        choice, from half of each person's rows, heads from the other half).
+    candidates : "random" subspaces; "net" for P1's net of width ``net_width``, where it is small enough; or the ``Billboard``
+        of an earlier release, around whose embedding candidates are drawn. That billboard **is paid for separately**.
+    n_candidates : subspaces to choose from in each stage. More cost time, and no budget.
+    n_stages : stages of the zoom; None derives it from n, d, k, n_candidates and ε. Each gets an equal part of ε.
+    net_width : φ, the Frobenius distance within which the net has a candidate for every subspace.
+    loss_bound : B, a *public* bound on a person's mean squared error, for ``recipe="paper"``; larger errors count as B.
+    fit_intercept : give each person an intercept of her own (local, free; not with ``recipe="paper"``).
+    keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    candidate_seed : of the candidates. They are public, and the guarantee does not depend on it.
+    simulation_seed : repeatable choices for experiments. The statement then says *simulated, not private*.
+    verbose : show a progress bar.
+
+    Notes
+    -----
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
+    data and reaches the billboard: in each stage, through the gate, which of the candidates was chosen, with probability
+    ∝ exp(−ε_s Σ_j score_j / 2). The first stage's candidates are fixed in advance, later ones are functions of earlier choices.
+    A person's score lies between 0 and 1 for each candidate, so replacing her moves no sum by more than 1, and a
+    stage costs ε_s; their pure ε add up to ε (``PureBudget.split``).
+
+    *What P1's sensitivity needs.* P1 states 8 L_f C ξ/n, from a ξ-Lipschitz loss, features clipped to L_f and heads of norm at
+    most C. That bounds how much losses at different predictions differ, not the loss itself: for the squared error of a person
+    with a huge label, the minimum over v alone can be as large as that label. Here each person's score is cut off at a public
+    bound and the bound is used. With it, neither heads nor features need a limit, and the inner minimum may be taken exactly:
+    privacy does not depend on how well it is found.
+
+    ``recipe="default"`` scores by the logarithm of the share of a person's labels that the best head on U leaves
+    unexplained, between 10⁻⁶ and 1: no bound has to be given, units do not matter, and a halved error counts the same near the
+    truth as far from it, so the zoom goes on where a plain error would drown in the noise of the choice.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=2000, n_features=4, rank=1, seed=1)
+    >>> model = cg.ExponentialSubspace(rank=1, epsilon=2.0, fit_intercept=False, simulation_seed=1).fit(users)
+    >>> cg.metrics.subspace_distance(model.billboard_.embedding, truth.embedding) < 0.02
+    True
+    >>> model.billboard_.statement.delta
+    0.0
+    """
+
+    def __init__(
+        self,
+        rank: int = 1,
+        epsilon: float = 1.0,
+        *,
+        recipe: str = "default",
+        candidates: "str | Billboard" = "random",
+        n_candidates: int = 1024,
+        n_stages: int | None = None,
+        net_width: float = 0.25,
+        loss_bound: float = 1.0,
+        fit_intercept: bool = True,
+        keep_heads: bool = True,
+        candidate_seed: int = 0,
+        simulation_seed: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rank = rank
+        self.epsilon = epsilon
+        self.recipe = recipe
+        self.candidates = candidates
+        self.n_candidates = n_candidates
+        self.n_stages = n_stages
+        self.net_width = net_width
+        self.loss_bound = loss_bound
+        self.fit_intercept = fit_intercept
+        self.keep_heads = keep_heads
+        self.candidate_seed = candidate_seed
+        self.simulation_seed = simulation_seed
+        self.verbose = verbose
+
+    def _budget(self) -> PureBudget:
+        return PureBudget(self.epsilon)
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        d, k, budget = users.n_features, self.rank, self._budget()
+        check_rank(k, d, "ExponentialSubspace")
+        self._check_parameters()
+        paper = self.recipe == "paper"
+        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        rng = public_generator(self.candidate_seed, "candidate subspaces")
+        scores = partial(
+            subspace_scores, half=paper, centred=self.fit_intercept and not paper,
+            loss_bound=float(self.loss_bound) if paper else 0.0,
+        )  # fmt: skip
+        embedding, stages = zoom(
+            lambda candidates: sum_over_people(users, partial(scores, candidates=candidates)),  # Alg. 4, line 1
+            self._first_candidates(d, k, rng, door.randomness.simulated), budget, door, rng,
+            1 if paper else self.n_stages, self.n_candidates,
+            reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
+            people=users.n_users, verbose=self.verbose,
+        )  # fmt: skip
+        name, given = "Exponential subspace", self.candidates
+        if isinstance(given, Billboard):
+            cost = f"(ε = {given.statement.epsilon:g}, δ = {given.statement.delta:g})"
+            name += f" around an earlier billboard, whose {cost} is a cost of its own and not part of this one"
+        return Billboard(
+            embedding=np.ascontiguousarray(embedding),
+            mean=None,
+            intercept=0.0,
+            fit_intercept=self.fit_intercept and not paper,
+            feature_names=users.feature_names,
+            statement=door.statement(
+                name, self.recipe, budget, users, rank=int(k), stages=stages, n_candidates=int(self.n_candidates),
+                candidate_seed=int(self.candidate_seed),
+            ),
+        )  # fmt: skip
+
+    def _first_candidates(self, d: int, k: int, rng: PublicGenerator, simulated: bool) -> np.ndarray:
+        given = self.candidates
+        if isinstance(given, Billboard):
+            if given.embedding.shape != (d, k):
+                raise InputError(f"candidates has an embedding of shape {given.embedding.shape}, needed is ({d}, {k}).")
+            if not given.statement.private or (given.statement.simulated and not simulated):
+                raise InputError(
+                    "candidates is a billboard that is not private, so nothing made from it would be. Give one whose "
+                    "statement holds, or set simulation_seed for an experiment with a simulated one."
+                )
+            return subspaces_around(np.linalg.qr(given.embedding)[0], self.n_candidates, _AROUND_GIVEN, rng)
+        if given == "net":
+            return subspace_net(d, k, self.net_width)  # Alg. 4, line 2
+        if given == "random":
+            return random_subspaces(self.n_candidates, d, k, rng)
+        raise InputError(
+            f"candidates of ExponentialSubspace must be 'random', 'net' or a Billboard, got {given!r:.80}."
+        )
+
+    def _check_parameters(self) -> None:
+        if self.recipe not in ("default", "paper"):
+            raise InputError(f"recipe of ExponentialSubspace must be 'default' or 'paper', got {self.recipe!r}.")
+        for name, value, least in (
+            ("n_candidates", self.n_candidates, 2),
+            ("n_stages", 1 if self.n_stages is None else self.n_stages, 1),
+        ):
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise InputError(f"{name} of ExponentialSubspace must be an integer >= {least}, got {value!r}.")
+        if not (isinstance(self.loss_bound, (int, float)) and 0 < self.loss_bound < math.inf):
+            raise InputError(
+                f"loss_bound of ExponentialSubspace must be a finite number > 0, got {self.loss_bound!r}. It is public: "
+                "take what is known about labels in general, not the largest error in this table."
+            )
+
+    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        if self.recipe == "paper":  # Alg. 4, line 4
+            embedding = np.ascontiguousarray(self.billboard_.embedding)
+            return second_half_heads(block.X, block.y, block.offsets, embedding), np.zeros(block.n_users)
+        return super()._block_heads(block)

@@ -1,0 +1,204 @@
+"""Personalised classification with a margin: project, then choose (P2, Algorithm 3)."""
+
+import math
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from commonground.accounting.budgets import PureBudget
+from commonground.billboard import Billboard
+from commonground.contributions.margins import margin_scores, second_half_margin_heads
+from commonground.engines.local import sum_over_people
+from commonground.errors import InputError
+from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.exponential_subspace import zoom
+from commonground.estimators.rounds import Door
+from commonground.gate import randomness_from
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
+from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.users import Block, Users
+
+_FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
+
+
+class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
+    """Two classes, one linear classifier for each person on a shared embedding, ε-private with δ = 0.
+
+    Whatever the number of features, the embedding is chosen after a random projection to a few dimensions: where people's
+    classes are separated by a margin, the projection keeps them apart, and d drops out of the problem.
+
+    Parameters
+    ----------
+    rank : k, the number of shared directions; at most the projected dimensions.
+    epsilon : the budget for everything that is published, per person; δ is 0.
+    recipe : "default" (a zoom over several stages on all rows, ridge heads), or "paper" (one choice from the first half of
+        each person's rows, heads of norm Γ with the fewest errors on the second half).
+    margin : ρ. A row counts as wrong unless y <x, U v> > ρ.
+    feature_bound : r, a *public* bound on ‖x‖. Longer rows are shortened to it while the embedding is chosen.
+    head_bound : Γ, the largest norm of a head.
+    projected_dim : k'; nothing is projected where there are no more features than that. "theorem" takes
+        r² Γ² log(n m / 0.05) / ρ², which asks for more candidates than anybody can score unless the margin is large.
+    rows_per_person : m in that formula; public, as people's numbers of rows are not.
+    n_candidates, n_stages, keep_heads, candidate_seed, simulation_seed, verbose : as in ``ExponentialSubspace``.
+
+    Labels are -1 and 1, or 0 and 1. ``decision_function`` is the score x → <x, U v_j>, ``predict`` the class on its side.
+
+    Notes
+    -----
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. The projection
+    M and the candidates read nobody's data. What does, and reaches the billboard: in each stage, through the gate, which
+    candidate was chosen, by scores Σ_j (share of person j's rows that her best head leaves wrong). Her share lies between 0 and
+    1 however well that head is found, so replacing her moves each sum by at most 1 (P2: 1/n on the mean); a stage costs its ε,
+    and these add up to ε.
+
+    The best head is exact for k = 1 and 2 (a sweep over directions) and an upper bound beyond (a perceptron). P2's cover
+    of the ball of radius √(2k) has more points than anybody can score, so candidates are random: √2 times matrices with
+    orthonormal columns, which lie on that ball's sphere. (For each span this is no loss: a longer Ũ only widens the choice of
+    heads.) What is lost is the theorem's promise that some candidate is near the best one.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users = cg.datasets.make_margin_classes(n_users=1000, n_features=200, seed=1)
+    >>> model = cg.PrivateMarginClassifier(rank=1, epsilon=2.0, simulation_seed=1).fit(users)
+    >>> X, y = users.rows_of(7)
+    >>> model.predict(X, users=[7] * len(X)).shape, model.billboard_.embedding.shape
+    ((10,), (200, 1))
+    """
+
+    classes_: np.ndarray
+
+    def __init__(
+        self,
+        rank: int = 1,
+        epsilon: float = 1.0,
+        *,
+        recipe: str = "default",
+        margin: float = 0.1,
+        feature_bound: float = 1.0,
+        head_bound: float = 1.0,
+        projected_dim: "int | str" = 8,
+        rows_per_person: int = 10,
+        n_candidates: int = 1024,
+        n_stages: int | None = None,
+        keep_heads: bool = True,
+        candidate_seed: int = 0,
+        simulation_seed: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.rank = rank
+        self.epsilon = epsilon
+        self.recipe = recipe
+        self.margin = margin
+        self.feature_bound = feature_bound
+        self.head_bound = head_bound
+        self.projected_dim = projected_dim
+        self.rows_per_person = rows_per_person
+        self.n_candidates = n_candidates
+        self.n_stages = n_stages
+        self.keep_heads = keep_heads
+        self.candidate_seed = candidate_seed
+        self.simulation_seed = simulation_seed
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | SharedLedger | None = None) -> Self:
+        super().fit(X, y, users, ledger=ledger)
+        return self
+
+    def _budget(self) -> PureBudget:
+        return PureBudget(self.epsilon)
+
+    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+        budget, paper = self._budget(), self.recipe == "paper"
+        self._check_parameters()
+        self.classes_ = _classes(users)
+        k, projected = self.rank, self._projected_dim(users)
+        check_rank(k, projected + 1, type(self).__name__)
+        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        rng = public_generator(self.candidate_seed, "margin classifier")
+        d = users.n_features
+        M = sign_projection(projected, d, rng) if projected < d else np.eye(d)  # Alg. 3, line 1
+        scale = math.sqrt(2.0)
+        scores = partial(
+            margin_scores, projection=M, half=paper, margin=float(self.margin), length=float(self.head_bound),
+            radius=float(self.feature_bound),
+        )  # fmt: skip
+        chosen, stages = zoom(
+            lambda candidates: sum_over_people(users, partial(scores, candidates=scale * candidates)),
+            random_subspaces(self.n_candidates, projected, k, rng),
+            budget, door, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
+        )  # fmt: skip
+        return Billboard(
+            embedding=np.ascontiguousarray(M.T @ (scale * chosen)),  # Alg. 3, line 5
+            mean=None,
+            intercept=0.0,
+            fit_intercept=False,
+            feature_names=users.feature_names,
+            statement=door.statement(
+                "Private margin classifier", self.recipe, budget, users, rank=int(k), projected_dim=projected,
+                stages=stages, n_candidates=int(self.n_candidates), candidate_seed=int(self.candidate_seed),
+                margin=float(self.margin), head_bound=float(self.head_bound), feature_bound=float(self.feature_bound),
+            ),
+        )  # fmt: skip
+
+    def _projected_dim(self, users: Users) -> int:
+        if self.projected_dim != "theorem":
+            return min(int(self.projected_dim), users.n_features)
+        size = (self.feature_bound * self.head_bound / self.margin) ** 2
+        return min(users.n_features, math.ceil(size * math.log(users.n_users * self.rows_per_person / 0.05)))
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        if self.recipe not in ("default", "paper"):
+            raise InputError(f"recipe of {name} must be 'default' or 'paper', got {self.recipe!r}.")
+        for what in ("margin", "feature_bound", "head_bound"):
+            value = getattr(self, what)
+            if isinstance(value, bool) or not (isinstance(value, (int, float)) and 0 < value < math.inf):
+                raise InputError(f"{what} of {name} must be a finite number > 0, got {value!r}.")
+        counts = {"n_candidates": 2, "rows_per_person": 1}
+        counts |= {"n_stages": 1} if self.n_stages is not None else {}
+        counts |= {"projected_dim": 1} if self.projected_dim != "theorem" else {}
+        for what, least in counts.items():
+            value = getattr(self, what)
+            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
+                raise InputError(f"{what} of {name} must be an integer >= {least}, got {value!r}.")
+
+    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        if self.recipe == "paper":  # Alg. 3, line 6
+            P = np.ascontiguousarray(self.billboard_.embedding.T)
+            heads = second_half_margin_heads(
+                block.X, block.y, block.offsets, P, float(self.head_bound), float(self.feature_bound)
+            )
+            return heads, np.zeros(block.n_users)
+        signs = np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)
+        heads, intercepts = super()._block_heads(Block(block.X, signs, block.offsets, block.first))
+        # Shortened to Γ, which changes no class.
+        norms = np.linalg.norm(heads, axis=1, keepdims=True)
+        return heads * np.minimum(1.0, self.head_bound / np.maximum(norms, 1e-300)), intercepts
+
+    def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+        """<x, U v_j> for each row: positive for the second class. 0 for a person nobody knows."""
+        return super().predict(X, users, strict=strict)
+
+    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+        """The class of each row by its person's own head; the first class where there is no head to ask."""
+        positive = self.decision_function(X, users, strict=strict) > 0
+        return self.classes_[positive.astype(int)]
+
+    def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
+        """The share of rows that are classified correctly."""
+        from sklearn.metrics import accuracy_score
+
+        return float(accuracy_score(y, self.predict(X, users=users), sample_weight=sample_weight))
+
+
+def _classes(users: Users) -> np.ndarray:
+    """[-1, 1] or [0, 1], as the labels are written; stays with the model and is not published."""
+    found: set[float] = set()
+    for block in users.blocks():
+        found |= set(np.unique(block.y).tolist()[:4])
+    if not (found <= {-1.0, 1.0} or found <= {0.0, 1.0}):
+        raise InputError(f"labels must be -1 and 1, or 0 and 1, got {sorted(found)[:4]}. Encode the classes so.")
+    return np.array([0, 1]) if 0.0 in found else np.array([-1, 1])
