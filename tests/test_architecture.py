@@ -37,12 +37,17 @@ def test_only_the_gate_draws() -> None:
     drawing = {
         name
         for name, text in FILES.items()
-        if re.search(r"np\.random|default_rng|standard_normal|random\.", text) and not name.startswith("reproduce/")
+        if re.search(
+            r"np\.random|default_rng|standard_normal|random\.|torch\.(rand|Generator|manual_seed|bernoulli)", text
+        )
+        and not name.startswith("reproduce/")
     }
     # public_draws.py: candidates and projections, made without data; they protect nobody and must not seem to
     # audit/one_run.py: which canary is which is the auditor's secret, not protection; it must not share the noise's stream
+    # deep/models.py: where training starts is public; deep/local.py: in which order an owner passes its own rows
     assert drawing == {
-        "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "audit/one_run.py", "public_draws.py"
+        "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "datasets/owners.py", "audit/one_run.py",
+        "public_draws.py", "deep/models.py", "deep/local.py",
     }  # fmt: skip
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())
 
@@ -62,3 +67,7 @@ def test_sensitivities_are_made_in_clipping_only() -> None:
 def test_no_pickle() -> None:
     assert not users_of("pickle")
     assert not users_of("joblib")
+
+
+def test_only_the_deep_room_needs_torch() -> None:
+    assert all(name.startswith("deep/") or name == "reproduce/p4.py" for name in users_of("torch"))

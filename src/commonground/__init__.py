@@ -7,17 +7,22 @@ from commonground.estimators.altmin_paper import AltMinSettings
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep_paper import PaperSettings
+from commonground.estimators.joint_sgd import JointSGDClassifier, JointSGDRegressor
 from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
+from commonground.joint_board import JointStatement, SharedParameters
 from commonground.users import Users
 
 __all__ = [
     "AltMinSettings",
     "Billboard",
     "ExponentialSubspace",
+    "JointSGDClassifier",
+    "JointSGDRegressor",
+    "JointStatement",
     "NonPrivateFedRep",
     "OwnDataOnly",
     "PaperSettings",
@@ -25,6 +30,7 @@ __all__ = [
     "PrivateAltMin",
     "PrivateFedRep",
     "PrivateMarginClassifier",
+    "SharedParameters",
     "SingleModel",
     "Statement",
     "Users",

@@ -5,7 +5,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -161,35 +162,13 @@ class Billboard:
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
-        folder = Path(path)
-        if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
-            raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
-        payload = self._payload()
         document = {
-            "schema_version": SCHEMA_VERSION,
-            "sha256": hashlib.sha256(payload).hexdigest(),
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
             "loss": self.loss,
             **self.statement.to_json(),
         }
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-        try:
-            (draft / _ARRAYS).write_bytes(payload)
-            document["statement_sha256"] = _digest(document)
-            (draft / _STATEMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-            draft.chmod(0o755)
-            if folder.exists():  # an older billboard: step aside, then go
-                old = draft.with_name(draft.name + "-old")
-                folder.rename(old)
-                draft.rename(folder)
-                shutil.rmtree(old)
-            else:
-                draft.rename(folder)
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
-        return folder
+        return write_board(path, self._payload(), document)
 
     def _payload(self) -> bytes:
         arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
@@ -200,29 +179,7 @@ class Billboard:
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Billboard":
         """Read and verify: a changed byte, a newer schema or a missing part is an error."""
-        folder = Path(path)
-        try:
-            text = (folder / _STATEMENT).read_text(encoding="utf-8")
-            payload = (folder / _ARRAYS).read_bytes()
-        except (OSError, UnicodeDecodeError) as problem:
-            raise BillboardError(
-                f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "
-                f"{_ARRAYS}). Give the folder that `commonground train --out` wrote."
-            ) from None
-        try:
-            document = json.loads(text)
-            schema = document["schema_version"]
-            if not isinstance(schema, int):
-                raise TypeError
-            if schema > SCHEMA_VERSION:
-                raise BillboardError(
-                    f"{folder} has schema version {schema}, newer than the {SCHEMA_VERSION} known here. Update commonground."
-                )
-            signed = {name: value for name, value in document.items() if name != "statement_sha256"}
-            if document["statement_sha256"] != _digest(signed):
-                raise _changed(folder / _STATEMENT)
-            if document["sha256"] != hashlib.sha256(payload).hexdigest():
-                raise _changed(folder / _ARRAYS)
+        with reading_board(path) as (document, payload):
             arrays = load_arrays(payload)
             names = document["feature_names"]
             return cls(
@@ -234,10 +191,64 @@ class Billboard:
                 statement=Statement.from_json(document),
                 loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
             )
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError):
+
+
+def write_board(path: str | os.PathLike[str], payload: bytes, document: dict[str, Any]) -> Path:
+    """A billboard's folder: arrays and statement with their checksums, written beside and moved into place."""
+    folder = Path(path)
+    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
+        raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
+    document = {"schema_version": SCHEMA_VERSION, "sha256": hashlib.sha256(payload).hexdigest(), **document}
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        (draft / _ARRAYS).write_bytes(payload)
+        document["statement_sha256"] = _digest(document)
+        (draft / _STATEMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        draft.chmod(0o755)
+        if folder.exists():  # an older billboard: step aside, then go
+            old = draft.with_name(draft.name + "-old")
+            folder.rename(old)
+            draft.rename(folder)
+            shutil.rmtree(old)
+        else:
+            draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def reading_board(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """The verified statement and arrays of a folder; whatever the caller cannot read in them is damage, too."""
+    folder = Path(path)
+    try:
+        text = (folder / _STATEMENT).read_text(encoding="utf-8")
+        payload = (folder / _ARRAYS).read_bytes()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BillboardError(
+            f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "
+            f"{_ARRAYS}). Give the folder that `commonground train --out` wrote."
+        ) from None
+    try:
+        document = json.loads(text)
+        schema = document["schema_version"]
+        if not isinstance(schema, int):
+            raise TypeError
+        if schema > SCHEMA_VERSION:
             raise BillboardError(
-                f"{folder} is damaged: its statement or arrays cannot be read. Get a fresh copy."
-            ) from None
+                f"{folder} has schema version {schema}, newer than the {SCHEMA_VERSION} known here. Update commonground."
+            )
+        signed = {name: value for name, value in document.items() if name != "statement_sha256"}
+        if document["statement_sha256"] != _digest(signed):
+            raise _changed(folder / _STATEMENT)
+        if document["sha256"] != hashlib.sha256(payload).hexdigest():
+            raise _changed(folder / _ARRAYS)
+        yield document, payload
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError):
+        raise BillboardError(
+            f"{folder} is damaged: its statement or arrays cannot be read. Get a fresh copy."
+        ) from None
 
 
 def _digest(document: dict[str, Any]) -> str:

@@ -19,6 +19,7 @@ from commonground.billboard import Billboard
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.heads.files import Heads
+from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
 from commonground.reproduce.cli import reproduce
 from commonground.tables import read_rows, write_table
@@ -88,6 +89,9 @@ def train(
 @app.command()
 def statement(billboard: Board, as_json: AsJson = False) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
+    if is_shared_parameters(billboard):
+        _show_statement(SharedParameters.load(billboard), as_json, billboard)
+        return
     board = Billboard.load(billboard)
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
@@ -100,7 +104,11 @@ def statement(billboard: Board, as_json: AsJson = False) -> None:
                 f"1 of {e.entries:,}" if type(e) is PureEvent else f"{e.entries:,}",
                 f"{e.sensitivity:.4g}",
                 e.noise,
-                f"μ = {e.mu:.4g}" if isinstance(e, GaussianEvent) else f"ε = {e.epsilon:.4g}",
+                f"μ = {e.mu:.4g}"
+                if isinstance(e, GaussianEvent)
+                else f"ε = {e.epsilon:.4g}"
+                if isinstance(e, PureEvent)
+                else "–",
                 f"{e.mu**2 / total:.1%}" if isinstance(e, GaussianEvent) else "–",
             )
             releases.add_row(e.name, *cells)
@@ -189,14 +197,18 @@ def _print_json(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
 
 
-def _show_statement(board: Billboard, as_json: bool, folder: Path) -> None:
+def _show_statement(board: Billboard | SharedParameters, as_json: bool, folder: Path) -> None:
     if as_json:
         _print_json(
             {"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()}
         )
         return
     typer.echo(str(board.statement))
-    typer.echo(f"Billboard: {folder} ({board.n_features} features, rank {board.rank}); arrays and statement verified.")
+    if isinstance(board, Billboard):
+        size = f"{board.n_features} features, rank {board.rank}"
+    else:
+        size = f"{sum(array.size for array in board.arrays.values()):,} shared parameters"
+    typer.echo(f"Billboard: {folder} ({size}); arrays and statement verified.")
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ from commonground.accounting.events import (
     GaussianEvent,
     LaplaceEvent,
     PureEvent,
+    SampledGaussianEvent,
     epsilon_by_pld,
     epsilon_spent,
     event_from_dict,
@@ -27,11 +28,9 @@ from commonground.ledger import InMemoryLedger
 
 PURE = PureEvent("choice", epsilon=0.3, sensitivity=1.0, scale=2 / 0.3, entries=7, simulated=False)
 GAUSSIAN = GaussianEvent("sum", mu=0.2, sensitivity=0.2, noise_std=1.0, entries=3, simulated=False)
-EXAMPLES: dict[str, Event] = {
-    "gaussian": GAUSSIAN,
-    "pure": PURE,
-    "l2-laplace": LaplaceEvent("v", 0.3, 1.0, 4.0, 3, False),
-}
+LAPLACE = LaplaceEvent("vector", epsilon=0.3, sensitivity=1.0, scale=1 / 0.3, entries=7, simulated=False)
+SAMPLED = SampledGaussianEvent("steps", 0.1, 4.0, 5, "add-or-remove-one", 1, 1.0, 4.0, 3, simulated=False)
+EXAMPLES: dict[str, Event] = {"gaussian": GAUSSIAN, "pure": PURE, "l2-laplace": LAPLACE, "sampled-gaussian": SAMPLED}
 
 
 def pure(epsilon: float) -> PureEvent:

@@ -12,6 +12,8 @@ from functools import reduce
 from typing import Any, ClassVar
 
 from commonground.accounting.gaussian import compose, gaussian_epsilon
+from commonground.accounting.sampled import SampledGaussianEvent, epsilon_of_sampled
+from commonground.errors import BudgetError
 
 
 @dataclass(frozen=True)
@@ -99,9 +101,9 @@ class LaplaceEvent(PureEvent):
         return self.sensitivity <= self.epsilon * self.scale
 
 
-Event = GaussianEvent | PureEvent
-EVENTS: dict[str, type[GaussianEvent] | type[PureEvent]] = {
-    kind.kind: kind for kind in (GaussianEvent, PureEvent, LaplaceEvent)
+Event = GaussianEvent | PureEvent | SampledGaussianEvent
+EVENTS: dict[str, type[GaussianEvent] | type[PureEvent] | type[SampledGaussianEvent]] = {
+    kind.kind: kind for kind in (GaussianEvent, PureEvent, LaplaceEvent, SampledGaussianEvent)
 }
 
 
@@ -126,6 +128,11 @@ def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     Gaussian part's ε plus all pure ε, and what the composed privacy loss distributions say.
     """
     events = tuple(events)
+    sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
+    if sampled:  # their cost counts on neighbours of their own, so nothing else may be added to it
+        if len(sampled) < len(events):
+            raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
+        return epsilon_of_sampled(sampled, delta) if delta > 0 else math.inf
     mu = compose(event.mu for event in events if isinstance(event, GaussianEvent))
     if all(isinstance(event, GaussianEvent) for event in events):
         return gaussian_epsilon(mu, delta) if delta > 0 or not mu else math.inf

@@ -24,7 +24,7 @@ import numba
 import numpy as np
 from scipy.special import log_softmax
 
-from commonground.accounting.events import Event, GaussianEvent
+from commonground.accounting.events import Event, PureEvent
 from commonground.audit.recipes import Fit
 from commonground.clipping import BoundedScores, BoundedSum
 from commonground.estimators import rounds
@@ -87,7 +87,7 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         board.embedding @ board.embedding.T,  # the span, whatever the signs of its columns
         mean,
         [board.intercept],
-        np.log([e.noise_std if isinstance(e, GaussianEvent) else e.scale for e in board.statement.events]),
+        np.log([e.scale if isinstance(e, PureEvent) else e.noise_std for e in board.statement.events]),
     ]
     if target is not None and model.heads_ is not None and model.own_intercepts_ is not None:
         others = np.arange(len(model.heads_)) != target

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.accounting.events import Event, GaussianEvent, epsilon_spent
+from commonground.accounting.events import Event, GaussianEvent, SampledGaussianEvent, epsilon_spent
 from commonground.accounting.gaussian import compose, gaussian_dominating
 from commonground.audit.bounds import Bound, lower_bound
 from commonground.audit.neighbours import TARGET, Neighbours
@@ -113,6 +113,8 @@ def audit(
 
 def _mu(event: Event) -> float:
     """The Gaussian cost; of a pure ε, that of the Gaussian which covers it."""
+    if isinstance(event, SampledGaussianEvent):
+        raise InputError("Poisson-sampled training has no audit yet: its neighbours add or remove a record.")
     return event.mu if isinstance(event, GaussianEvent) else gaussian_dominating(event.epsilon)
 
 

@@ -1,6 +1,17 @@
 """Populations with a known truth (``synthetic``), and real data sets from a folder of the reader's (``real``)."""
 
+from commonground.datasets.owners import OwnersData, across_owners, digits_across_owners
 from commonground.datasets.real import DataSet, load
 from commonground.datasets.synthetic import Truth, make_margin_classes, make_shared_subspace, segmented_budgets
 
-__all__ = ["DataSet", "Truth", "load", "make_margin_classes", "make_shared_subspace", "segmented_budgets"]
+__all__ = [
+    "DataSet",
+    "OwnersData",
+    "Truth",
+    "across_owners",
+    "digits_across_owners",
+    "load",
+    "make_margin_classes",
+    "make_shared_subspace",
+    "segmented_budgets",
+]

@@ -36,6 +36,45 @@ def add_gaussian_noise(
     return (noisy * noise_std).reshape(np.shape(value))
 
 
+# For long training runs, where OpenDP's exact sampler would take minutes.
+GRID = 2.0**-30  # of one standard deviation
+
+
+def add_rounded_gaussian_noise(value: np.ndarray, noise_std: float, source: Randomness) -> np.ndarray:
+    """value + N(0, noise_std²) in every entry, both rounded to multiples of ``GRID`` standard deviations first.
+
+    Whole multiples below 2⁵³ add up without rounding, so the result is a rounded copy of (value on the grid) + Gaussian, and
+    the last bits of a floating-point sum tell nothing. The rounding of the value is the caller's to count: √entries · GRID
+    standard deviations.
+    """
+    grains = np.rint(np.asarray(value, dtype=np.float64) / (noise_std * GRID))
+    if not np.abs(grains).max(initial=0.0) < 2.0**52:
+        raise RuntimeError("the value is more than 2²² standard deviations large: too large for exact addition")
+    grains += np.rint(_standard_normal(grains.size, source).reshape(grains.shape) / GRID)
+    return grains * (noise_std * GRID)
+
+
+def _standard_normal(size: int, source: Randomness) -> np.ndarray:
+    if source.simulation is not None:
+        return source.simulation.standard_normal(size)
+    bits = np.frombuffer(secrets.token_bytes(16 * ((size + 1) // 2)), dtype=np.uint64).reshape(2, -1)
+    radius = np.sqrt(-2.0 * np.log((bits[0].astype(np.float64) + 0.5) * 2.0**-64))  # up to 9.5 standard deviations
+    angle = (bits[1] >> np.uint64(11)) * (2.0 * np.pi * 2.0**-53)
+    return np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])[:size]
+
+
+def draw_sample(n_units: int, probability: float, source: Randomness) -> np.ndarray:
+    """Which units take part: each with this probability, independently (Poisson sampling)."""
+    if source.simulated_sampling is not None:
+        return np.flatnonzero(source.simulated_sampling.random(n_units) < probability)
+    if probability == 1.0:
+        return np.arange(n_units)
+    bits = np.frombuffer(secrets.token_bytes(8 * n_units), dtype=np.uint64)
+    return np.flatnonzero(
+        bits < np.uint64(math.floor(probability * 2.0**64))
+    )  # rounded down: never likelier than stated
+
+
 def choose_smallest(scores: np.ndarray, scale: float, sensitivity: int, epsilon: float, source: Randomness) -> int:
     """An index i with probability ∝ exp(−scores[i] / scale): the smallest score after Gumbel noise (exponential mechanism).
 

@@ -8,7 +8,7 @@ import importlib
 from commonground.errors import InputError
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 
-PAPERS: tuple[str, ...] = ("p1", "p2", "p3")  # one module each
+PAPERS: tuple[str, ...] = ("p1", "p2", "p3", "p4")  # one module each
 
 
 def paper_results() -> dict[str, PaperResult]:

@@ -1,0 +1,90 @@
+"""Per-sample gradients to one clipped sum over the sampled units; torch in, a private ``SampledSum`` out."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from commonground.clipping import SampledSum
+from commonground.deep.per_sample import PerSampleGradients
+
+
+class Units:
+    """Rows grouped by unit: a record alone, or all records of one user. Private."""
+
+    def __init__(self, unit_of_row: np.ndarray, n_units: int) -> None:
+        self.rows = np.argsort(unit_of_row, kind="stable")
+        self.offsets = np.concatenate([[0], np.cumsum(np.bincount(unit_of_row, minlength=n_units))])
+        self.n_units = n_units
+
+    def __repr__(self) -> str:
+        return "<Units: private>"
+
+    def batches(self, units: np.ndarray, max_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(rows, position of each row's unit in the batch) of whole units; a unit larger than ``max_rows`` comes alone."""
+        sizes = self.offsets[units + 1] - self.offsets[units]
+        units, sizes = units[sizes > 0], sizes[sizes > 0]
+        start = 0
+        while start < len(units):
+            total = np.cumsum(sizes[start:])
+            end = start + max(int(np.searchsorted(total, max_rows, side="right")), 1)
+            here, size = units[start:end], sizes[start:end]
+            before = np.cumsum(size) - size
+            within = np.arange(int(size.sum())) + np.repeat(self.offsets[here] - before, size)
+            yield self.rows[within], np.repeat(np.arange(len(here)), size)
+            start = end
+
+
+def clipped_sum(
+    gradients: PerSampleGradients,
+    X: Tensor,
+    y: Tensor,
+    units: Units,
+    drawn: np.ndarray,
+    clip_norm: float,
+    microbatch: int,
+) -> SampledSum:
+    """Σ over drawn units of clip(mean gradient of the unit's rows; clip_norm), added up in float64.
+
+    The clip is computed from the very numbers that are added, so how a gradient was rounded does not matter for its bound.
+    """
+    total = torch.zeros(gradients.n_parameters, dtype=torch.float64, device=X.device)
+    for rows, place in units.batches(drawn, microbatch):
+        n_here = int(place[-1]) + 1
+        at = torch.from_numpy(rows).to(X.device)
+        means = None
+        for piece in range(0, len(rows), microbatch):  # more than one piece only for a unit larger than a microbatch
+            here = at[piece : piece + microbatch]
+            values = _same_shape(gradients, X[here], y[here], microbatch)
+            if n_here == len(rows):
+                means = values.double()
+            else:
+                means = values.new_zeros((n_here, values.shape[1]), dtype=torch.float64) if means is None else means
+                to = torch.from_numpy(place[piece : piece + microbatch]).to(X.device)
+                means.index_add_(0, to, values.double())
+        assert means is not None
+        if n_here < len(rows):
+            means /= torch.from_numpy(np.bincount(place)).to(X.device)[:, None]
+        total += clip_factors(means, clip_norm) @ means
+    return SampledSum(total.cpu().numpy(), clip_norm)
+
+
+def _same_shape(gradients: PerSampleGradients, X: Tensor, y: Tensor, microbatch: int) -> Tensor:
+    """Gradients in batches of one shape, filled up with the first row: libraries choose their algorithm by shape, and with
+    another one the last bits of *everybody's* gradient would tell whether one more record is there.
+    """
+    missing = microbatch - len(X)
+    if missing > 0:
+        X = torch.cat([X, X[:1].expand(missing, *X.shape[1:])])
+        y = torch.cat([y, y[:1].expand(missing, *y.shape[1:])])
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+        return gradients(X, y)[: len(X) - max(missing, 0)]
+
+
+def clip_factors(contributions: Tensor, clip_norm: float) -> Tensor:
+    """What each row is multiplied by so that its norm is at most ``clip_norm``. A row that is not finite becomes zero, here."""
+    norms = torch.linalg.vector_norm(contributions, dim=1)
+    finite = torch.isfinite(norms)
+    contributions.masked_fill_(~finite[:, None], 0.0)
+    return torch.where(finite, torch.clamp(clip_norm / norms, max=1.0), 0.0)

@@ -1,0 +1,304 @@
+"""What owners do on their own side, with the published parameters and their own rows: free, and shown to nobody else.
+
+All owners are computed at once, each with its own copy of the parameters (a leading dimension), since on one machine that is
+much faster than one by one; no number of one owner enters another's. Everything here is private to its owner.
+"""
+
+import copy
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from commonground.deep.per_sample import Loss, output_size, patches, simple_convolution
+from commonground.errors import InputError
+
+KEEP = ("own", "shared", "personal", "tuned")
+_BATCH = 64
+_OWNERS_AT_ONCE = 64  # on a CPU, to bound memory
+_PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
+
+Parameters = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class LocalSettings:
+    """How owners fit; public."""
+
+    keep: tuple[str, ...] = ("shared", "personal")
+    epochs: int = 15
+    fewest_updates: int = 200  # an owner with few rows passes over them more often
+    learning_rate: float = 1e-3  # of networks trained or tuned by one owner (Adam)
+    tuned_learning_rate: float = 5e-4
+    personal_steps: int = 100
+    personal_learning_rate: float = 0.01
+    personal_ridge: float = 2000.0  # pulls personal parameters to their start: ridge / rows, in units of one row's loss
+    class_prior: bool = True  # correct for the classes an owner has seen; classification only
+    validation: float = 0.25  # share of an owner's rows on which it chooses; the choice is then fitted on all of them
+
+    def __post_init__(self) -> None:
+        if not self.keep or not set(self.keep) <= set(KEEP):
+            raise InputError(f"keep must name some of {', '.join(KEEP)}, got {self.keep!r}.")
+
+
+@dataclass(frozen=True, repr=False)
+class OwnRows:
+    """Every owner's rows, padded to the same number; private."""
+
+    X: Tensor  # (owners, rows, …)
+    y: Tensor  # (owners, rows)
+    weight: Tensor  # (owners, rows) 1 for a row, 0 for padding
+
+    def __repr__(self) -> str:
+        return "<OwnRows: private>"
+
+    @classmethod
+    def of(cls, X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int) -> "OwnRows":
+        place, counts = positions(owner_of_row, n_owners)
+        at = (torch.from_numpy(owner_of_row).to(X.device), torch.from_numpy(place).to(X.device))
+        size = (n_owners, max(int(counts.max()), 1))
+        padded = X.new_zeros((*size, *X.shape[1:]))
+        labels = y.new_zeros((*size, *y.shape[1:]))
+        weight = torch.zeros(size, device=X.device)
+        padded[at], labels[at], weight[at] = X, y, 1.0
+        return cls(padded, labels, weight)
+
+    def owners(self, some: slice) -> "OwnRows":
+        return OwnRows(self.X[some], self.y[some], self.weight[some])
+
+    def weighted(self, weight: Tensor) -> "OwnRows":
+        return OwnRows(self.X, self.y, weight)
+
+
+def positions(owner_of_row: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
+    """Each row's place among its owner's rows, and how many every owner has."""
+    counts = np.bincount(owner_of_row, minlength=n_owners)
+    order = np.argsort(owner_of_row, kind="stable")
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return place, counts
+
+
+@dataclass(frozen=True, repr=False)
+class OwnersModels:
+    """Everybody's own model; private: entry j belongs to owner j alone."""
+
+    candidates: dict[str, Parameters]  # what differs from the shared parameters, stacked (owners, …)
+    priors: Tensor | None  # (owners, classes) added to the outputs of "personal"
+    choice: np.ndarray  # (owners,) names of candidates
+    shared: Parameters
+
+    def __repr__(self) -> str:
+        return "<OwnersModels: private>"
+
+
+class Locally:
+    """One network, seen from the owners' side."""
+
+    def __init__(self, model: nn.Module, loss: Loss, personal: Sequence[str], settings: LocalSettings) -> None:
+        self.model = _with_patches(model) if next(model.parameters()).is_cuda else model
+        self.loss, self.personal, self.settings = loss, list(personal), settings
+
+    def fit(self, rows: OwnRows, shared: Parameters, start: Parameters) -> OwnersModels:
+        """Candidates on all rows, and each owner's choice of one by the loss on some of its own rows, kept apart.
+
+        ``shared`` are all parameters with the published values, ``start`` all parameters as they were before training.
+        """
+        keep, every = self.settings.keep, round(1 / self.settings.validation)
+        at_once = len(rows.y) if rows.X.is_cuda else _OWNERS_AT_ONCE
+        choices, found = [], []
+        for part in (rows.owners(slice(first, first + at_once)) for first in range(0, len(rows.y), at_once)):
+            choices.append(
+                self._choices(part, shared, start, every) if len(keep) > 1 else np.full(len(part.y), keep[0])
+            )
+            found.append(self._candidates(part, shared, start))
+        candidates = {
+            name: {p: torch.cat([fitted[name][p] for fitted, _ in found]) for p in found[0][0][name]} for name in keep
+        }
+        priors = None if found[0][1] is None else torch.cat([prior for _, prior in found if prior is not None])
+        return OwnersModels(candidates, priors, np.concatenate(choices), shared)
+
+    def alone(self, X: Tensor, y: Tensor, start: Parameters) -> Parameters:
+        """All parameters, trained on these rows as one owner would."""
+        rows = OwnRows(X[None], y[None], torch.ones((1, len(y)), device=X.device))
+        stacked = {p: value[None].clone() for p, value in start.items()}
+        fitted = self._descend(self.model, {}, stacked, rows, self.settings.learning_rate)
+        return {p: value[0] for p, value in fitted.items()}
+
+    def outputs(self, models: OwnersModels, rows: OwnRows, owners: np.ndarray, name: str) -> Tensor:
+        """Outputs of one candidate for the padded rows of some owners."""
+        at = torch.from_numpy(owners).to(rows.X.device)
+        stacked = {p: values[at] for p, values in models.candidates[name].items()}
+        prior = None if models.priors is None else models.priors[at]
+        return self._outputs(name, {name: stacked}, prior, rows.X, models.shared)
+
+    def _choices(self, rows: OwnRows, shared: Parameters, start: Parameters, every: int) -> np.ndarray:
+        held_out = torch.arange(rows.y.shape[1], device=rows.X.device) % every == 0
+        fitted, prior = self._candidates(rows.weighted(rows.weight * ~held_out), shared, start)
+        weight = rows.weight[:, held_out]
+        losses = {
+            name: self._row_losses(self._outputs(name, fitted, prior, rows.X[:, held_out], shared), rows.y[:, held_out])
+            for name in self.settings.keep
+        }
+        # With few validation rows the lowest loss is luck; another candidate must beat the first choice by a standard error.
+        first = "personal" if "personal" in losses else self.settings.keep[0]
+        n_rows = weight.sum(1).clamp(min=1.0)
+        best, gain = np.full(len(weight), first, dtype="U8"), torch.zeros(len(weight), device=weight.device)
+        for name, loss in losses.items():
+            better = losses[first] - loss
+            mean = (better * weight).sum(1) / n_rows
+            error = torch.sqrt(((better - mean[:, None]) ** 2 * weight).sum(1) / n_rows / (n_rows - 1).clamp(min=1.0))
+            takes = (mean > error) & (mean > gain) & (n_rows > 1)
+            gain = torch.where(takes, mean, gain)
+            best[takes.cpu().numpy()] = name
+        return best
+
+    # ---- candidates ----------------------------------------------------------------------------------------------------
+
+    def _candidates(
+        self, rows: OwnRows, shared: Parameters, start: Parameters
+    ) -> tuple[dict[str, Parameters], Tensor | None]:
+        s, n = self.settings, len(rows.y)
+        prior = self._class_prior(rows, shared) if s.class_prior and "personal" in s.keep else None
+        fitted: dict[str, Parameters] = {}
+        for name in s.keep:
+            if name == "shared":
+                fitted[name] = {}
+            elif name == "personal":
+                fitted[name] = self._fit_personal(rows, shared, prior)
+            else:
+                begin, rate = (start, s.learning_rate) if name == "own" else (shared, s.tuned_learning_rate)
+                stacked = {p: value.expand(n, *value.shape).clone() for p, value in begin.items()}
+                fitted[name] = self._descend(self.model, {}, stacked, rows, rate)
+        return fitted, prior
+
+    def _class_prior(self, rows: OwnRows, shared: Parameters) -> Tensor | None:
+        with torch.no_grad():
+            one_output = functional_call(self.model, shared, (rows.X[0, :1],))
+        if one_output.ndim != 2 or rows.y.dtype.is_floating_point:
+            return None
+        seen = torch.zeros((len(rows.y), one_output.shape[1]), device=rows.X.device).scatter_add_(
+            1, rows.y, rows.weight
+        )
+        return torch.log((seen + _PRIOR_COUNT) / (seen + _PRIOR_COUNT).mean(1, keepdim=True))
+
+    def _fit_personal(self, rows: OwnRows, shared: Parameters, prior: Tensor | None) -> Parameters:
+        """min over the personal parameters of Σ rows' losses + ridge/rows · ‖change‖², by Adam on all rows at once."""
+        s = self.settings
+        module, prefix, X = self._without_shared_layers(rows.X, shared)
+        fixed = {prefix + p: value for p, value in shared.items() if p not in self.personal}
+        begin = {p: shared[p].expand(len(rows.y), *shared[p].shape) for p in self.personal}
+        learned = {p: value.clone().requires_grad_() for p, value in begin.items()}
+        if not learned:
+            return {}
+        optimiser = torch.optim.Adam(learned.values(), lr=s.personal_learning_rate)
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, s.personal_steps)
+        n_rows = rows.weight.sum(1).clamp(min=1.0)
+        for _ in range(s.personal_steps):
+            optimiser.zero_grad()
+            outputs = _stacked_call(module, fixed, {prefix + p: value for p, value in learned.items()}, X)
+            if prior is not None:
+                outputs = outputs + prior[:, None]
+            losses = (self._row_losses(outputs, rows.y) * rows.weight).sum(1)
+            change = sum(((learned[p] - begin[p]) ** 2).flatten(1).sum(1) for p in learned)
+            ((losses + s.personal_ridge / n_rows * change) / n_rows).sum().backward()
+            optimiser.step()
+            schedule.step()
+        return {p: value.detach() for p, value in learned.items()}
+
+    def _without_shared_layers(self, X: Tensor, shared: Parameters) -> tuple[nn.Module, str, Tensor]:
+        """A model with ``features`` and ``head`` passes its shared ``features`` once, if nothing personal is inside them."""
+        if not (hasattr(self.model, "features") and hasattr(self.model, "head")):
+            return self.model, "", X
+        features = _Part(self.model, "features")
+        tensors = {f"model.{p}": value.detach().requires_grad_() for p, value in shared.items()}
+        one = functional_call(features, tensors, (X[0, :1],))
+        mine = [tensors[f"model.{p}"] for p in self.personal]
+        if mine and any(g is not None for g in torch.autograd.grad(one.sum(), mine, allow_unused=True)):
+            return self.model, "", X
+        with torch.no_grad():
+            plain = {f"model.{p}": value for p, value in shared.items()}
+            found = torch.cat([functional_call(features, plain, (x,)) for x in X.flatten(0, 1).split(8192)])
+        return _Part(self.model, "head"), "model.", found.unflatten(0, X.shape[:2])
+
+    def _descend(
+        self, module: nn.Module, fixed: Parameters, stacked: Parameters, rows: OwnRows, rate: float
+    ) -> Parameters:
+        """Adam over minibatches of every owner's rows."""
+        learned = {p: value.requires_grad_() for p, value in stacked.items()}
+        optimiser = torch.optim.Adam(learned.values(), lr=rate)
+        n_columns = rows.y.shape[1]
+        batches = math.ceil(n_columns / _BATCH)
+        epochs = max(self.settings.epochs, math.ceil(self.settings.fewest_updates / batches))
+        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
+        order = torch.Generator().manual_seed(0)  # the order in which an owner passes its own rows protects nobody
+        for _ in range(epochs):
+            for columns in torch.randperm(n_columns, generator=order).to(rows.X.device).split(_BATCH):
+                optimiser.zero_grad(set_to_none=True)
+                weight = rows.weight[:, columns]
+                losses = self._row_losses(_stacked_call(module, fixed, learned, rows.X[:, columns]), rows.y[:, columns])
+                ((losses * weight).sum(1) / weight.sum(1).clamp(min=1.0)).sum().backward()
+                optimiser.step()
+                schedule.step()
+        return {p: value.detach() for p, value in learned.items()}
+
+    def _outputs(
+        self, name: str, fitted: dict[str, Parameters], prior: Tensor | None, X: Tensor, shared: Parameters
+    ) -> Tensor:
+        with torch.no_grad():
+            outputs = torch.cat(
+                [_stacked_call(self.model, shared, fitted[name], part) for part in X.split(256, dim=1)], dim=1
+            )
+            return outputs + prior[:, None] if name == "personal" and prior is not None else outputs
+
+    def _row_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
+        return self.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
+
+
+class _PatchConv2d(nn.Conv2d):
+    """A convolution as a product with patches: with a copy of the weights for each owner, much faster on a GPU."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        rows, columns = output_size(self, x)
+        found = patches(self, x) @ self.weight.flatten(1).T  # (n, places, out)
+        found = found if self.bias is None else found + self.bias
+        return found.transpose(1, 2).unflatten(2, (rows, columns))
+
+
+def _with_patches(model: nn.Module) -> nn.Module:
+    model = copy.deepcopy(model)
+    for module in model.modules():
+        if type(module) is nn.Conv2d and simple_convolution(module):
+            module.__class__ = _PatchConv2d
+    return model
+
+
+class _Part(nn.Module):
+    """One method of a model as a module of its own."""
+
+    def __init__(self, model: nn.Module, method: str) -> None:
+        super().__init__()
+        self.model, self.method = model, method
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = getattr(self.model, self.method)(x)
+        return found
+
+
+def _stacked_call(module: nn.Module, fixed: Parameters, stacked: Parameters, X: Tensor) -> Tensor:
+    """(owners, rows, …) outputs: owner j's rows through owner j's parameters."""
+    if not stacked:
+        flat: Tensor = functional_call(module, fixed, (X.flatten(0, 1),))
+        return flat.unflatten(0, X.shape[:2])
+    others = {p: value for p, value in fixed.items() if p not in stacked}
+
+    def one(mine: Parameters, x: Tensor) -> Tensor:
+        answer: Tensor = functional_call(module, {**others, **mine}, (x,))
+        return answer
+
+    outputs: Tensor = vmap(one, in_dims=(0, 0))(stacked, X)
+    return outputs

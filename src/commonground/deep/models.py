@@ -1,0 +1,60 @@
+"""P4's network for images: two convolutions, then two parallel linear layers whose outputs are averaged."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+
+class TwoBranchCNN(nn.Module):
+    """conv1 → conv2 → (fc1 + fc2) / 2, with 5 × 5 convolutions as P4's parameter counts imply.
+
+    ``fc1`` is the branch that P4's owners keep for themselves. It starts at zero, so that before anybody has fitted it the
+    network is its shared part alone. Tanh keeps gradients of noisy weights bounded, and pays at small ε; P4 does not say
+    what it used.
+
+    >>> model = TwoBranchCNN()
+    >>> {name: sum(p.numel() for p in layer.parameters()) for name, layer in model.named_children()}
+    {'conv1': 416, 'conv2': 12832, 'fc1': 15690, 'fc2': 15690}
+    """
+
+    def __init__(
+        self,
+        side: int = 28,
+        channels: tuple[int, int] = (16, 32),
+        classes: int = 10,
+        *,
+        activation: str = "tanh",
+        centre: float = 0.0,
+        scale: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        first, second = channels
+        self.activation, self.centre, self.scale = getattr(torch, activation), centre, scale
+        features = second * (side // 4) ** 2
+        self.conv1 = nn.Conv2d(1, first, 5, padding=2)
+        self.conv2 = nn.Conv2d(first, second, 5, padding=2)
+        self.fc1 = nn.Linear(features, classes)
+        self.fc2 = nn.Linear(features, classes)
+        public = torch.Generator().manual_seed(seed)  # everybody may know where training starts
+        for layer in (self.conv1, self.conv2, self.fc2):
+            reach = 1 / math.sqrt(layer.weight[0].numel())
+            nn.init.uniform_(layer.weight, -reach, reach, generator=public)
+            nn.init.constant_(layer.get_parameter("bias"), 0.0)
+        nn.init.zeros_(self.fc1.weight)
+        nn.init.zeros_(self.fc1.bias)
+
+    def features(self, images: Tensor) -> Tensor:
+        images = (images - self.centre) / self.scale
+        hidden = self.activation(
+            F.max_pool2d(self.conv1(images), 2)
+        )  # monotone, so pooling first gives the same, faster
+        return self.activation(F.max_pool2d(self.conv2(hidden), 2)).flatten(1)
+
+    def head(self, features: Tensor) -> Tensor:
+        return (self.fc1(features) + self.fc2(features)) / 2
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.features(images))

@@ -1,0 +1,284 @@
+"""Learning across owners with a deep net (P4): shared layers by DP-SGD, personal layers fitted by each owner."""
+
+import copy
+import math
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.nn import functional as F
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
+from commonground.deep.clipped import Units
+from commonground.deep.local import Locally, LocalSettings, OwnRows, positions
+from commonground.deep.per_sample import Loss
+from commonground.deep.shared_training import SharedTraining
+from commonground.errors import BudgetError, InputError, PrivacyWarning
+from commonground.ledger import Ledger, SharedLedger
+
+COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns
+
+
+def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
+    return F.cross_entropy(outputs, labels, reduction="none")
+
+
+class JointTrainer:
+    """Train one network across many owners; what owners share is private, what is personal never leaves them.
+
+    Parameters
+    ----------
+    model : any ``nn.Module`` whose forward pass treats records apart (no BatchNorm). Its initial parameters are public; it is
+        copied, not changed.
+    personal : names of the parameters that stay with each owner: parameters ("fc1.bias") or whole layers ("fc1"). While the
+        shared part is trained they keep their initial values.
+    epsilon, delta : the budget of the shared part; ``math.inf`` trains without protection.
+    unit : whom the budget protects: every "record", or every "user" with all of her records (``users=`` of ``fit``).
+    user_level : "clip" clips a user's mean gradient; "group" clips records and counts a user's ``records_per_user`` records as
+        a group (P4). A user's further records are left out.
+    relation : "add-or-remove-one" as the field reports DP-SGD, or "replace-one", accounted and named as such.
+    sampling_probability, steps, clip_norm : q, T and C of DP-SGD; the noise follows from them and the budget.
+    learning_rate : None chooses it from public quantities (``shared_training.default_learning_rate``).
+    momentum, average : of the descent; ``average`` is the share of last iterates whose mean is published.
+    keep : what each owner chooses from on its own validation rows: "own" (trained alone), "shared", "personal" (shared with the
+        personal part fitted) and "tuned" (all parameters, started from the shared ones).
+    collaboration : "joint-dp", or one of P4's baselines with the same interface: "full-dp" (every parameter shared and
+        private), "per-silo" (every owner alone), "without-dp" (every parameter shared, no protection).
+    local : how owners fit what they choose from; costs no budget.
+    microbatch : records whose gradients are in memory at once.
+    checkpoint, checkpoint_every : a file that is rewritten after so many steps, and from which ``fit(resume=True)`` goes on.
+
+    Notes
+    -----
+    **Guarantee.** The unit is one record or one user, neighbours differ in that its contribution is there or missing (or is
+    replaced by any other), the numbers of owners and units are public. Through the gate passes, in each step, the sum of the
+    gradients of the units drawn by Poisson sampling, each clipped to norm C: a unit moves it by at most C (replacement: 2C).
+    All T steps are charged before they are drawn, composed by privacy-loss distributions. Nothing else that depends on more
+    than one owner's rows is computed.
+
+    **Why personal parameters rest while the shared ones are trained.** P4's Algorithm 1 updates an owner's personal parameters
+    in the same loop, without noise. One record then steers them, and through them the gradients of *all* later records of
+    that owner: the cost of a step is no longer that of one record in mn, but of one owner in n. The paper's noise does not pay
+    for that. Here a gradient depends on its record and on released values alone, and the personal part is fitted at the end.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> from commonground.deep import JointTrainer, TwoBranchCNN
+    >>> data = cg.datasets.digits_across_owners(n_owners=8, seed=0)
+    >>> trainer = JointTrainer(TwoBranchCNN(side=8), personal=["fc1"], epsilon=8.0, delta=1e-4, steps=10, simulation_seed=0)
+    >>> trainer = trainer.fit(data.X, data.y, owners=data.owners)
+    >>> sorted(trainer.billboard_.arrays)
+    ['conv1.bias', 'conv1.weight', 'conv2.bias', 'conv2.weight', 'fc2.bias', 'fc2.weight']
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        personal: Sequence[str] = (),
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        unit: str = "record",
+        user_level: str = "clip",
+        records_per_user: int | None = None,
+        relation: str = ADD_OR_REMOVE,
+        sampling_probability: float = 0.05,
+        collaboration: str = "joint-dp",
+        steps: int = 600,
+        clip_norm: float = 0.1,
+        learning_rate: float | None = None,
+        momentum: float = 0.9,
+        average: float = 0.3,
+        keep: Sequence[str] = ("shared", "personal"),
+        local: LocalSettings | None = None,
+        loss: Loss = cross_entropy,
+        microbatch: int | None = None,
+        device: str = "cpu",
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 50,
+        simulation_seed: int | None = None,
+        verbose: bool = False,
+    ) -> None:
+        self.model = model
+        self.personal = personal
+        self.epsilon = epsilon
+        self.delta = delta
+        self.unit = unit
+        self.user_level = user_level
+        self.records_per_user = records_per_user
+        self.relation = relation
+        self.sampling_probability = sampling_probability
+        self.collaboration = collaboration
+        self.steps = steps
+        self.clip_norm = clip_norm
+        self.learning_rate = learning_rate
+        self.momentum = momentum
+        self.average = average
+        self.keep = keep
+        self.local = local
+        self.loss = loss
+        self.microbatch = microbatch
+        self.device = device
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.simulation_seed = simulation_seed
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | None = None, resume: bool = False
+    ) -> Self:
+        """Train the shared part on all rows, then everybody's personal part.
+
+        ``owners`` names each row's owner, ``users`` each row's user inside that owner (needed for ``unit="user"``). With
+        ``resume=True`` the steps continue from ``checkpoint``; only those still to do are charged to ``ledger``.
+        """
+        self._validate()
+        if isinstance(ledger, SharedLedger):
+            raise BudgetError(
+                "a durable ledger adds up replacement costs of Gaussian and pure releases; it cannot account for Poisson "
+                "sampling yet. Fit with a ledger of its own, or without."
+            )
+        X, y = _as_tensor(X), _as_tensor(y)
+        self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
+        if not len(X) == len(y) == len(owner_of_row) > 0:
+            raise InputError(f"X has {len(X)} rows, y {len(y)}, owners {len(owner_of_row)}. Give one of each per row.")
+        if X.dtype.is_floating_point and not bool(torch.isfinite(X).all()):
+            raise InputError("X holds NaN or infinite values. Fill them in or drop the row.")
+        units, rows, n_units, group = self._units(owner_of_row, users)
+        if self.collaboration == "joint-dp" and self.epsilon != math.inf and self.delta > 1 / n_units:
+            warnings.warn(
+                f"delta = {self.delta:g} is larger than 1/(number of {self.unit}s) = {1 / n_units:g}: the guarantee would "
+                "allow one's data to be published outright. Choose a delta well below that.",
+                PrivacyWarning,
+                stacklevel=2,
+            )
+        model = copy.deepcopy(self.model).to(self.device).eval()
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster pooling on a CPU
+        together = self.collaboration in ("full-dp", "without-dp")  # P4's baselines: no parameter is personal
+        personal = [] if together else personal_names(model, self.personal)
+        start = {name: p.detach().clone() for name, p in model.named_parameters()}
+        X, y = X.to(self.device), y.to(self.device)
+        keep = {"joint-dp": tuple(self.keep), "per-silo": ("own",)}.get(self.collaboration, ("shared",))
+        self._locally = Locally(model, self.loss, personal, replace(self.local or LocalSettings(), keep=keep))
+
+        run = SharedTraining(self, model, [name for name in start if name not in personal], n_units, group)
+        if self.collaboration == "without-dp":
+            run.without_protection(self._locally.alone(X, y, start))
+        elif self.collaboration != "per-silo":
+            run.train(X[rows], y[rows], units, ledger, resume)
+        self.billboard_ = run.publish(len(self.owner_ids_))
+        self._start, self._shared = start, {name: p.detach().clone() for name, p in model.named_parameters()}
+        return self.fit_owners(X, y, owners)
+
+    def fit_owners(self, X: Any, y: Any, owners: Any) -> Self:
+        """Everybody's own model from the published parameters and own rows; for owners who come later, too. Costs nothing."""
+        if not hasattr(self, "billboard_"):
+            raise InputError("this trainer is not fitted yet; call fit first.")
+        X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
+        self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
+        own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_))
+        self.owners_models_ = self._locally.fit(own, self._shared, self._start)
+        return self
+
+    def predict(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
+        """The class of each row (the raw output for a regression), by its owner's model; ``keep`` forces one candidate."""
+        outputs = self.decision_function(X, owners, keep=keep)
+        return outputs.argmax(1) if outputs.ndim == 2 and outputs.shape[1] > 1 else outputs
+
+    def score(self, X: Any, y: Any, owners: Any = None, *, keep: str | None = None) -> float:
+        """Accuracy."""
+        return float((self.predict(X, owners, keep=keep) == np.asarray(y)).mean())
+
+    def decision_function(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
+        """The network's outputs; rows of unknown owners, or all without ``owners``, by the shared parameters."""
+        if not hasattr(self, "owners_models_"):
+            raise InputError("this trainer is not fitted yet; call fit first.")
+        models, X = self.owners_models_, _as_tensor(X).to(self.device)
+        with torch.no_grad():
+            shared = torch.cat([functional_call(self._locally.model, models.shared, (part,)) for part in X.split(2048)])
+        answers = shared.cpu().numpy()
+        if owners is None:
+            return answers
+        owners = np.asarray(owners)
+        if len(owners) != len(X):
+            raise InputError(f"got {len(X)} rows but {len(owners)} owners; give one owner for each row.")
+        at = np.searchsorted(self.owner_ids_, owners).clip(max=len(self.owner_ids_) - 1)
+        known = self.owner_ids_[at] == owners
+        for name in [keep] if keep else np.unique(models.choice):
+            mine = known if keep else known & (models.choice[at] == name)
+            if name == "shared" or not mine.any():
+                continue
+            if name not in models.candidates:
+                raise InputError(
+                    f"keep={name!r} was not among the candidates {tuple(models.candidates)} of this training."
+                )
+            here, position = np.unique(at[mine], return_inverse=True)
+            rows = torch.from_numpy(np.flatnonzero(mine)).to(X.device)
+            padded = OwnRows.of(X[rows], torch.zeros(len(rows), dtype=torch.long, device=X.device), position, len(here))
+            outputs = self._locally.outputs(models, padded, here, str(name)).cpu().numpy()
+            answers[mine] = outputs[position, positions(position, len(here))[0]]
+        return answers
+
+    # ---- inside ------------------------------------------------------------------------------------------------------
+
+    def _validate(self) -> None:
+        if self.unit not in ("record", "user") or self.user_level not in ("clip", "group"):
+            raise InputError(
+                f"unit must be 'record' or 'user' and user_level 'clip' or 'group', got {self.unit!r}, {self.user_level!r}."
+            )
+        if self.collaboration not in COLLABORATIONS:
+            raise InputError(f"collaboration must be one of {', '.join(COLLABORATIONS)}, got {self.collaboration!r}.")
+        if self.relation not in (ADD_OR_REMOVE, REPLACE):
+            raise InputError(f"relation must be {ADD_OR_REMOVE!r} or {REPLACE!r}, got {self.relation!r}.")
+        if not 0 < self.sampling_probability <= 1 or not 0 <= self.average < 1:
+            raise InputError("sampling_probability must lie in (0, 1] and average in [0, 1).")
+        for name in ("steps", "checkpoint_every"):
+            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+        for name in ("clip_norm", "learning_rate"):
+            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
+        if self.epsilon != math.inf:
+            Budget(self.epsilon, self.delta)
+
+    def _units(self, owner_of_row: np.ndarray, users: Any) -> tuple[Units, np.ndarray, int, int]:
+        """(what is drawn, the rows that take part, how many records or users there are, how many draws one of them has)."""
+        everybody = np.arange(len(owner_of_row))
+        if self.unit == "record":
+            return Units(everybody, len(everybody)), everybody, len(everybody), 1
+        if users is None or len(users) != len(owner_of_row):
+            raise InputError("unit='user' needs users= with one user for each row.")
+        _, user = np.unique(np.asarray(users), return_inverse=True)
+        _, user = np.unique(np.stack([owner_of_row, user]), axis=1, return_inverse=True)  # a user belongs to one owner
+        n_users = int(user.max()) + 1
+        if self.user_level == "clip":
+            return Units(user, n_users), everybody, n_users, 1
+        if self.records_per_user is None or self.records_per_user < 1:
+            raise InputError(
+                "user_level='group' needs records_per_user, a public bound on the records that count for one user."
+            )
+        rows = everybody[positions(user, n_users)[0] < self.records_per_user]
+        return Units(np.arange(len(rows)), len(rows)), rows, n_users, self.records_per_user
+
+
+def personal_names(model: nn.Module, personal: Sequence[str]) -> list[str]:
+    """The parameters that ``personal`` names, by themselves or by their layer."""
+    names = [name for name, _ in model.named_parameters()]
+    found = [name for name in names if any(name == p or name.startswith(f"{p}.") for p in personal)]
+    for wanted in personal:
+        if not any(name == wanted or name.startswith(f"{wanted}.") for name in names):
+            raise InputError(f"the model has no parameter or layer {wanted!r}. Its parameters are: {', '.join(names)}.")
+    return found
+
+
+def _as_tensor(values: Any) -> Tensor:
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+    return tensor.float() if tensor.dtype.is_floating_point else tensor if tensor.dtype == torch.long else tensor.long()

@@ -1,0 +1,127 @@
+"""What learning across owners publishes (P4): the shared parameters, and the statement of what they cost everybody."""
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
+from commonground.billboard import reading_board, write_board
+
+_KIND = "shared parameters"
+
+
+@dataclass(frozen=True)
+class JointStatement:
+    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
+
+    algorithm: str
+    recipe: str
+    epsilon: float  # declared; math.inf for a model without privacy
+    delta: float
+    unit: str  # "record", "user", "owner"
+    relation: str  # "add-or-remove-one" or "replace-one"
+    n_owners: int
+    n_units: int  # records or users: places in the table, which neighbours have in common
+    sampling_probability: float
+    noise_multiplier: float
+    steps: int
+    simulated: bool
+    noise: str
+    events: tuple[SampledGaussianEvent, ...]
+    parameters: dict[str, Any] = field(default_factory=dict)
+    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+
+    @property
+    def private(self) -> bool:
+        return bool(np.isfinite(self.epsilon))
+
+    @property
+    def epsilon_spent(self) -> float:
+        """ε of the steps made, at the declared δ; at most the declared ε."""
+        return epsilon_of_sampled(self.events, self.delta) if self.private else float("inf")
+
+    def __str__(self) -> str:
+        what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"
+        if not self.private:
+            return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
+        if not self.events:
+            return f"{what}. Nothing that depends on anybody's data is published."
+        neighbours = (
+            f"one {self.unit} is replaced by any other (replacement)"
+            if self.relation == REPLACE
+            else f"one {self.unit} is there or is missing, its place left empty (adding or removing)"
+        )
+        all_of_it = " with all of its records" if self.unit in ("user", "owner") else ""
+        group = max(event.group_size for event in self.events)
+        grouped = f" counted as a group of {group} records (group privacy)," if group > 1 else ""
+        paragraph = (
+            f"{what}. The shared parameters published here are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially "
+            f"private for every {self.unit}: neighbouring data sets differ in that {neighbours}; the number of {self.unit}s "
+            f"is public. They were learned in {self.steps:,} steps; in each, every unit took part with probability q = "
+            f"{self.sampling_probability:g}, its gradient was clipped, and the sum got Gaussian noise of "
+            f"{self.noise_multiplier:.4g} times the clip norm. One {self.unit}{all_of_it},{grouped} spends ε = "
+            f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. An owner's "
+            f"personal parameters are made from the shared ones and its own rows, are not published, and are shown to that "
+            f"owner alone, so all other owners together learn no more than this (joint differential privacy). Inside one "
+            f"owner nothing is protected. Noise: {self.noise}."
+        )
+        if self.simulated:
+            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
+        return paragraph
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "JointStatement":
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in document.items() if name in known}
+        values["events"] = tuple(SampledGaussianEvent.from_dict(event) for event in values["events"])
+        values["epsilon"] = float(values["epsilon"])
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class SharedParameters:
+    """The billboard of learning across owners: named arrays that everybody may see. No personal parameter is among them."""
+
+    arrays: dict[str, np.ndarray]
+    statement: JointStatement
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self._payload()).hexdigest()
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
+        return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json()})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> "SharedParameters":
+        """Read and verify: a changed byte, a newer schema or a missing part is an error."""
+        with reading_board(path) as (document, payload):
+            if document["kind"] != _KIND:
+                raise ValueError
+            return cls(load_arrays(payload), JointStatement.from_json(document))
+
+    def _payload(self) -> bytes:
+        return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
+
+
+def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds shared parameters rather than a billboard of people."""
+    try:
+        return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

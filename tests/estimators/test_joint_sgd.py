@@ -1,0 +1,157 @@
+"""P4's convex learners: what they learn, what they charge, and Algorithm 2's promise and its limits."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import commonground as cg
+from commonground.accounting.budgets import Budget
+from commonground.errors import BudgetError, InputError, PrivacyWarning
+from commonground.ledger import InMemoryLedger
+
+N, M, D = 20, 100, 4
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[str, Any]:
+    """Owners with coefficients near each other, users of five rows."""
+    rng = np.random.default_rng(0)
+    shared, own = rng.standard_normal(D), 0.3 * rng.standard_normal((N, D))
+    owners = np.repeat(np.arange(N), M)
+    X, test = (rng.standard_normal((N * M, D)) / 2 for _ in range(2))
+    y = ((shared + own[owners]) * X).sum(1) + 0.3 * rng.standard_normal(N * M)
+    return {
+        "X": X, "y": y, "owners": owners, "users": np.arange(N * M) // 5, "test": test,
+        "truth": ((shared + own[owners]) * test).sum(1), "shared": shared,
+    }  # fmt: skip
+
+
+def fitted(rows: dict[str, Any], **changes: Any) -> cg.JointSGDRegressor:
+    model = cg.JointSGDRegressor(**{"epsilon": 1.0, "delta": 1e-5, "simulation_seed": 0, **changes})
+    return model.fit(rows["X"], rows["y"], owners=rows["owners"], users=rows["users"])
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "record": {}, "user": {"unit": "user"}, "group": {"unit": "user", "user_level": "group", "records_per_user": 5},
+    "winsorised": {"unit": "user", "aggregator": "winsorised"}, "replacement": {"relation": "replace-one"},
+    "paper": {"recipe": "paper", "steps": 500}, "full-dp": {"collaboration": "full-dp"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_spend_and_statement(name: str, rows: dict[str, Any]) -> None:
+    statement = fitted(rows, **VARIANTS[name]).billboard_.statement
+    assert 0.98 < statement.epsilon_spent <= 1.0
+    expected = {"paper": "owner", "user": "user", "group": "user", "winsorised": "user"}.get(name, "record")
+    assert statement.unit == expected
+    assert statement.n_units == {"owner": N, "user": N * M // 5, "record": N * M}[expected]
+    assert statement.relation == ("replace-one" if name == "replacement" else "add-or-remove-one")
+    assert str(statement).startswith("SIMULATED")
+
+
+def test_private_coefficients_are_close_and_owners_gain(rows: dict[str, Any]) -> None:
+    """Shared coefficients within 0.3 of the truth (typical error 0.05 to 0.1 over ten seeds); personal parts explain the rest."""
+    model = fitted(rows, fit_intercept=False)
+    assert np.linalg.norm(model.billboard_.arrays["coefficients"][0] - rows["shared"]) < 0.3
+    personal, shared = (model.score(rows["test"], rows["truth"], owners) for owners in (rows["owners"], None))
+    alone = fitted(rows, collaboration="per-silo").score(rows["test"], rows["truth"], rows["owners"])
+    assert personal > shared + 0.02
+    assert personal > alone - 0.01
+    np.testing.assert_allclose(model.predict(rows["test"][:2], owners=[-5, 999]), model.predict(rows["test"][:2]))
+
+
+def test_real_noise_is_drawn_and_charged(rows: dict[str, Any]) -> None:
+    book = InMemoryLedger(Budget(1.0, 1e-5))
+    models = [
+        cg.JointSGDRegressor(delta=1e-5, steps=20).fit(rows["X"], rows["y"], owners=rows["owners"], ledger=ledger)
+        for ledger in (book, None)
+    ]
+    assert book.events == models[0].billboard_.statement.events
+    assert not models[0].billboard_.statement.simulated
+    assert not np.allclose(*(model.billboard_.arrays["coefficients"] for model in models))
+    with pytest.raises(BudgetError):
+        cg.JointSGDRegressor(delta=1e-5, steps=20).fit(rows["X"], rows["y"], owners=rows["owners"], ledger=book)
+
+
+def spread_of_released_gradients(rows_per_user: int, far_apart: bool) -> float:
+    """How much noise Algorithm 2 adds to a gradient at the end: the radius it found, by which the gate's noise is scaled."""
+    from commonground.contributions import joint_sgd as contributions
+    from commonground.estimators import joint_sgd as estimator
+
+    rng = np.random.default_rng(1)
+    n_users = 2000
+    user = np.repeat(np.arange(n_users), rows_per_user)
+    X = rng.standard_normal((len(user), 3)) / 2
+    y = X.sum(axis=1) + rng.standard_normal(len(user)) + (far_apart * 20.0 * rng.standard_normal(n_users))[user]
+    found: list[float] = []
+    original = contributions.clipped_units
+
+    def watch(means: np.ndarray, centre: np.ndarray, clip_norm: float) -> Any:
+        found.append(clip_norm)
+        return original(means, centre, clip_norm)
+
+    patch = pytest.MonkeyPatch()
+    patch.setattr(estimator, "clipped_units", watch)
+    try:
+        cg.JointSGDRegressor(4.0, 1e-5, unit="user", aggregator="winsorised", clip_norm=8.0, sampling_probability=0.2, steps=40,
+                             simulation_seed=2).fit(X, y, owners=user % 10, users=user)  # fmt: skip
+    finally:
+        patch.undo()
+    return float(np.median(found[20:]))
+
+
+def test_algorithm_2_needs_less_noise_the_more_rows_a_user_has() -> None:
+    few, many = spread_of_released_gradients(2, False), spread_of_released_gradients(50, False)
+    assert many <= few / 2  # concentration gives 1/√25; radii are powers of two
+    assert spread_of_released_gradients(50, True) > 2 * many  # gradients far apart: a large ball, not a broken bound
+
+
+def test_classifier_and_labels_that_are_private(rows: dict[str, Any]) -> None:
+    labels, truth = np.where(rows["y"] > 0, "up", "down"), np.where(rows["truth"] > 0, "up", "down")
+    model = cg.JointSGDClassifier(("down", "up"), 1.0, 1e-5, simulation_seed=0).fit(
+        rows["X"], labels, owners=rows["owners"]
+    )
+    assert model.score(rows["test"], truth, rows["owners"]) > 0.8
+    with pytest.raises(InputError, match="'up' is not among"):
+        cg.JointSGDClassifier(("down", "flat")).fit(rows["X"], labels, owners=rows["owners"])
+
+
+@pytest.mark.parametrize("make", [cg.JointSGDRegressor, cg.JointSGDClassifier])
+def test_scikit_learn_habits(make: Any) -> None:
+    model = make(epsilon=3.0, unit="user")
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        model.predict(np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"epsilon": 0}, {"delta": 1.0}, {"unit": "owner"}, {"aggregator": "median"}, {"aggregator": "winsorised"},
+        {"radius": 0.0}, {"recipe": "best"}, {"sampling_probability": 2.0}, {"unit": "user", "user_level": "group"},
+        {"collaboration": "none"},
+    ],
+)  # fmt: skip
+def test_bad_parameters(bad: dict[str, Any], rows: dict[str, Any]) -> None:
+    with pytest.raises(InputError):
+        fitted(rows, **bad)
+
+
+def test_bad_rows(rows: dict[str, Any]) -> None:
+    model = fitted(rows)
+    for call in (
+        lambda: cg.JointSGDRegressor().fit(rows["X"], rows["y"][:-1], owners=rows["owners"]),
+        lambda: cg.JointSGDRegressor().fit(
+            np.where(rows["X"] > 1, np.nan, rows["X"]), rows["y"], owners=rows["owners"]
+        ),
+        lambda: cg.JointSGDRegressor(unit="user").fit(rows["X"], rows["y"], owners=rows["owners"]),
+        lambda: model.predict(rows["X"][:, :2]),
+        lambda: model.predict(rows["X"], owners=[1]),
+    ):
+        with pytest.raises(InputError):
+            call()
+    with pytest.warns(PrivacyWarning, match="delta"):
+        fitted(rows, delta=0.01)

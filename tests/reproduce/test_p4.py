@@ -1,0 +1,50 @@
+"""P4's results: the fast versions run, and the claims are computed from the cells they are given."""
+
+import pytest
+
+from commonground.reproduce import p4
+
+
+def test_printed_numbers_are_the_papers() -> None:
+    assert len(p4.printed()) == 100
+    assert p4.printed()["1", "mnist", "128", "joint_dp", "1.0", "", ""] == (0.8169, 0.0160)
+    assert p4.printed()["4", "mnist", "256", "joint_dp", "8.0", "20", ""] == (0.2941, 0.0659)
+
+
+def test_fast_table1_has_every_column() -> None:
+    outcome = p4.run_table1(True, False)
+    assert len(outcome.rows) == 7 * 2
+    assert {row.setting["owners"] for row in outcome.rows} == {4, 16}
+    assert all(0.05 < row.ours < 1 for row in outcome.rows)
+    assert len(outcome.claims) == 3
+    assert outcome.draw is not None
+    from matplotlib.figure import Figure
+
+    outcome.draw(Figure())
+
+
+def cells(**accuracies: float) -> list[p4.Cell]:
+    return [
+        {"dataset": "mnist", "n": 4, "seed": seed, "method": method, "accuracy": mean + 0.001 * seed}
+        for method, mean in accuracies.items()
+        for seed in range(3)
+    ]
+
+
+@pytest.mark.parametrize(("joint", "holds"), [(0.9, False), (0.9499, True), (0.97, True)])
+def test_the_claim_against_training_alone_can_fail(joint: float, holds: bool) -> None:
+    found = cells(per_silo=0.95, joint_dp=joint, full_dp=0.8)
+    assert p4.table1_outcome(found).claims[0].holds is holds
+
+
+def test_user_level_claims_can_fail() -> None:
+    def cell(level: str, accuracy: float) -> p4.Cell:
+        return {"n": 256, "seed": 0, "records_per_user": 5, "epsilon": 1.0, "level": level, "accuracy": accuracy}
+
+    good, bad = (
+        p4.table4_outcome([cell("clip", 0.9), cell("group", 0.5)]),
+        p4.table4_outcome([cell("clip", 0.2), cell("group", 0.5)]),
+    )
+    assert [claim.holds for claim in good.claims] == [True, True]
+    assert [claim.holds for claim in bad.claims] == [False, False]
+    assert good.rows[0].printed == 0.2517
