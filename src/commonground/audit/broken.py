@@ -125,7 +125,7 @@ def unbounded_scores() -> Iterator[None]:
         yield
 
 
-_EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-few", "fedrep-paper", "altmin", "altmin-paper")
+_EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-paper", "altmin", "altmin-paper")
 BROKEN = {
     broken.name: broken
     for broken in (
