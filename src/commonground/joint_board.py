@@ -61,13 +61,13 @@ class JointStatement:
         )
         all_of_it = " with all of its records" if self.unit in ("user", "owner") else ""
         group = max(event.group_size for event in self.events)
-        grouped = f" counted as a group of {group} records (group privacy)," if group > 1 else ""
+        grouped = f", counted as a group of {group} records (group privacy)," if group > 1 else ""
         paragraph = (
             f"{what}. The shared parameters published here are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially "
             f"private for every {self.unit}: neighbouring data sets differ in that {neighbours}; the number of {self.unit}s "
             f"is public. They were learned in {self.steps:,} steps; in each, every unit took part with probability q = "
             f"{self.sampling_probability:g}, its gradient was clipped, and the sum got Gaussian noise of "
-            f"{self.noise_multiplier:.4g} times the clip norm. One {self.unit}{all_of_it},{grouped} spends ε = "
+            f"{self.noise_multiplier:.4g} times the clip norm. One {self.unit}{all_of_it}{grouped} spends ε = "
             f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. An owner's "
             f"personal parameters are made from the shared ones and its own rows, are not published, and are shown to that "
             f"owner alone, so all other owners together learn no more than this (joint differential privacy). Inside one "

@@ -39,7 +39,7 @@ class JointTrainer:
         copied, not changed.
     personal : names of the parameters that stay with each owner: parameters ("fc1.bias") or whole layers ("fc1"). While the
         shared part is trained they keep their initial values.
-    epsilon, delta : the budget of the shared part; ``math.inf`` trains without protection.
+    epsilon, delta : the budget of the shared part.
     unit : whom the budget protects: every "record", or every "user" with all of her records (``users=`` of ``fit``).
     user_level : "clip" clips a user's mean gradient; "group" clips records and counts a user's ``records_per_user`` records as
         a group (P4). A user's further records are left out.
@@ -153,7 +153,7 @@ class JointTrainer:
         if X.dtype.is_floating_point and not bool(torch.isfinite(X).all()):
             raise InputError("X holds NaN or infinite values. Fill them in or drop the row.")
         units, rows, n_units, group = self._units(owner_of_row, users)
-        if self.collaboration == "joint-dp" and self.epsilon != math.inf and self.delta > 1 / n_units:
+        if self.collaboration in ("joint-dp", "full-dp") and self.delta > 1 / n_units:
             warnings.warn(
                 f"delta = {self.delta:g} is larger than 1/(number of {self.unit}s) = {1 / n_units:g}: the guarantee would "
                 "allow one's data to be published outright. Choose a delta well below that.",
@@ -246,8 +246,7 @@ class JointTrainer:
         for name in ("clip_norm", "learning_rate"):
             if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
-        if self.epsilon != math.inf:
-            Budget(self.epsilon, self.delta)
+        Budget(self.epsilon, self.delta)
 
     def _units(self, owner_of_row: np.ndarray, users: Any) -> tuple[Units, np.ndarray, int, int]:
         """(what is drawn, the rows that take part, how many records or users there are, how many draws one of them has)."""
