@@ -70,6 +70,16 @@ def test_values_outside_the_public_bounds_are_moved_to_them() -> None:
         np.testing.assert_array_equal(models[0].billboard_.mean, models[1].billboard_.mean)
 
 
+def test_who_is_not_drawn_is_not_in_the_solution() -> None:
+    """Half of the people have an ε so small beside the threshold that they are never drawn; their labels are turned round."""
+    X, y = rows(400)
+    epsilons = np.where(np.arange(400) % 2, 1e-4, 60.0)
+    turned = np.where(np.arange(400) % 2, -y, y)
+    theta = slow_ridge(X, y, np.where(np.arange(400) % 2, 0.0, 1 / 200), alpha=1.0)
+    model = cg.PersonalBudgetRidge("sample", 1.0, budgets=epsilons, simulation_seed=1, **BOUNDS).fit(X, turned)
+    np.testing.assert_allclose(model.predict(X), X @ theta[:3] + theta[3], atol=0.02)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_the_noise_is_that_of_the_theorem(method: str) -> None:
     """Σ‖noise‖² over 400 fits; false alarm below 1e-6 (five standard deviations)."""
