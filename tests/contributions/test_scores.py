@@ -144,3 +144,19 @@ def test_heads_come_from_the_second_half(seed: int) -> None:
     changed[first_halves] = 77.0
     np.testing.assert_array_equal(second_half_margin_heads(changed, block.y, block.offsets, P, 1.5, 1.0), heads)
     np.testing.assert_allclose(np.linalg.norm(heads, axis=1), 1.5)
+
+
+def test_a_persons_score_does_not_depend_on_who_stands_beside_her() -> None:
+    """However people are cut into blocks, the sums are the same whole numbers: their sensitivity is exact only then."""
+    rng = np.random.default_rng(0)
+    n, d = 700, 4
+    X = rng.standard_normal((n * 5, d)) * np.array([1.0, 1.0, 1e-6, 1e-6])
+    y = rng.standard_normal(n * 5)
+    candidates = random_subspaces(50, d, 2, public_generator(0, "test"))
+
+    def scores(lo: int, hi: int) -> np.ndarray:
+        block = Block(X[lo * 5 : hi * 5], y[lo * 5 : hi * 5], np.arange(hi - lo + 1) * 5, first=0)
+        return subspace_scores(block, candidates, False, False, 0.0).value
+
+    for cut in (1, 37, 511, 513):
+        np.testing.assert_array_equal(scores(0, cut) + scores(cut, n), scores(0, n))

@@ -31,6 +31,9 @@ class Budget:
                 f"delta must lie strictly between 0 and 1, got {self.delta!r}. It should be well below 1/(number of "
                 "people), for example 1e-6."
             )
+        # Plain floats: NumPy's shorter ones would round away the margins that keep calibration on the private side.
+        object.__setattr__(self, "epsilon", float(self.epsilon))
+        object.__setattr__(self, "delta", float(self.delta))
 
     @property
     def mu(self) -> float:
@@ -61,6 +64,7 @@ class PureBudget:
 
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", float(self.epsilon))
 
     def split(self, shares: Mapping[str, float]) -> dict[str, float]:
         """ε for each named share; rounded down, so that together they stay within the budget."""
@@ -83,4 +87,6 @@ def _check_epsilon(epsilon: object) -> None:
 
 
 def _is_number(value: object) -> bool:
-    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or hasattr(value, "dtype")
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or (
+        hasattr(value, "dtype") and getattr(value, "ndim", 1) == 0
+    )

@@ -1,9 +1,11 @@
 """How badly each candidate subspace explains each person's labels, summed over people.
 
-A person's rows enter through XᵀX, Xᵀy and yᵀy alone, so all candidates are scored by matrix products, whatever her number
-of rows: what the best head on U leaves unexplained is yᵀy − (Uᵀb)ᵀ (UᵀGU)⁻¹ (Uᵀb).
+A person's rows enter through XᵀX, Xᵀy and yᵀy alone, so all candidates are scored by short products, whatever her number
+of rows: what the best head on U leaves unexplained is yᵀy − (Uᵀb)ᵀ (UᵀGU)⁻¹ (Uᵀb). Each person's are added up by themselves and
+in one order: with a library's products over many people, the last bits of her score would depend on who stands beside her.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -50,23 +52,28 @@ def _moments(X, y, offsets, half, centred):  # type: ignore[no-untyped-def]
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def _add_scores(H, q, c, m, weights, k, loss_bound, sums):  # type: ignore[no-untyped-def]
-    """H: (k(k+1)/2, candidates, people) entries of UᵀGU; q: (k, candidates, people) entries of Uᵀb."""
-    n_candidates, n = H.shape[1], H.shape[2]
+def _add_scores(pairs, columns, G, b, c, m, weights, loss_bound, sums):  # type: ignore[no-untyped-def]
+    """pairs: (candidates, k(k+1)/2, d(d+1)/2), whose products with G are UᵀGU; columns: (candidates, k, d), those of U."""
+    n_candidates, k, n = columns.shape[0], columns.shape[1], c.shape[0]
     for u in prange(n_candidates):
-        L, z = np.empty((k, k)), np.empty(k)
+        L, z, H = np.empty((k, k)), np.empty(k), np.empty(pairs.shape[1])
         total = 0
         for j in range(n):
             if m[j] <= k:  # as many coefficients as rows: explained, whatever the candidate
                 continue
+            for at in range(H.shape[0]):
+                value = 0.0
+                for s in range(G.shape[1]):
+                    value += pairs[u, at, s] * G[j, s]
+                H[at] = value
             trace, at = 0.0, 0
             for a in range(k):
-                trace += H[at, u, j]
+                trace += H[at]
                 at += k - a
             left, at = c[j], 0
             for a in range(k):  # Cholesky, column by column: H[a, e] for e ≥ a
                 for e in range(a, k):
-                    value = H[at, u, j]
+                    value = H[at]
                     at += 1
                     for s in range(a):
                         value -= L[a, s] * L[e, s]
@@ -74,7 +81,9 @@ def _add_scores(H, q, c, m, weights, k, loss_bound, sums):  # type: ignore[no-un
                         L[a, a] = math.sqrt(max(value, 0.0) + _RIDGE * trace)
                     else:
                         L[e, a] = value / L[a, a] if L[a, a] > 0.0 else 0.0
-                value = q[a, u, j]
+                value = 0.0
+                for s in range(b.shape[1]):
+                    value += columns[u, a, s] * b[j, s]
                 for s in range(a):
                     value -= L[a, s] * z[s]
                 z[a] = value / L[a, a] if L[a, a] > 0.0 else 0.0
@@ -105,11 +114,10 @@ def subspace_scores(block: Block, candidates: np.ndarray, half: bool, centred: b
             G, b, c, m = _moments(block.X, block.y, offsets, half, centred)
         for first in range(0, n_candidates, _CANDIDATES):
             U = candidates[first : first + _CANDIDATES]
-            pairs = [(a, e) for a in range(k) for e in range(a, k)]
-            H = np.empty((len(pairs), len(U), len(c)))
-            for at, (a, e) in enumerate(pairs):
+            pairs = np.empty((len(U), k * (k + 1) // 2, len(upper[0])))
+            for at, (a, e) in enumerate(itertools.combinations_with_replacement(range(k), 2)):
                 outer = U[:, :, a, None] * U[:, None, :, e]
-                H[at] = ((outer + outer.transpose(0, 2, 1)) / 2)[:, upper[0], upper[1]] @ G.T
-            q = np.stack([U[:, :, a] @ b.T for a in range(k)])
-            _add_scores(H, q, c, m, weights, k, loss_bound, sums[first : first + _CANDIDATES])
+                pairs[:, at] = ((outer + outer.transpose(0, 2, 1)) / 2)[:, upper[0], upper[1]]
+            columns = np.ascontiguousarray(U.transpose(0, 2, 1))
+            _add_scores(pairs, columns, G, b, c, m, weights, loss_bound, sums[first : first + _CANDIDATES])
     return ScoreSums(sums)

@@ -32,7 +32,7 @@ from commonground.clipping import ClippedSums, PositiveSums, from_symmetric_half
 from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.engines.local import sum_over_people
 from commonground.errors import InputError
-from commonground.estimators.disjoint_groups import DisjointGroups
+from commonground.estimators.disjoint_groups import DisjointGroups, group_of_each
 from commonground.estimators.moment_system import believed
 from commonground.estimators.rounds import Door
 from commonground.gate import Release
@@ -78,6 +78,11 @@ def paper_embedding(
 ) -> np.ndarray:
     """U_priv of Algorithm 1. A ``start`` that was made from data without noise voids the guarantee (``reproduce`` does it)."""
     d, mu = users.n_features, printed_costs(budget, settings)
+    if settings.schedule == "groups" and len(set(group_of_each(users, settings.n_rounds).tolist())) < settings.n_rounds:
+        raise InputError(
+            f"{users.n_users} people are too few for {settings.n_rounds} groups: one would be empty. Take fewer rounds, or "
+            "schedule='epochs'."
+        )
     U = _release_start(users, rank, door, settings, mu["start"]) if start is None else start
     groups = DisjointGroups(users, settings.n_rounds, door)
     for t in range(settings.n_rounds):  # Alg. 1, lines 3 to 7

@@ -1,18 +1,19 @@
 """Rounds on people of their own: parallel composition, the way P1's Theorem 4.2 pays for T rounds as for one.
 
-**Who is in which group** follows from a person's id alone, by a public checksum. So nobody's rows, nor the order of the table,
-nor who else is there moves anybody to another group.
+**Who is in which group** follows from a person's id alone, written as text, by a public checksum. So nobody's rows, nor the
+order of the table moves anybody to another group.
 
 **Why one charge is enough.** Let a person's data be replaced; her id stays, so she stays in her group t. The sums of all other
 groups are what they were, given the same earlier releases, and only the release of group t moves, by at most its sensitivity Δ.
 The T releases together are one Gaussian release of a vector, of which one part moves by at most Δ: they cost μ = Δ/σ once,
-also when each is chosen by looking at the earlier ones. Even if she is replaced by a person of another name, in group s, the
-sum of t loses one contribution of norm at most C and that of s gains one. That costs √2·C/σ, not more than Δ/σ: Δ is 2C for
-vectors and √2·C for positive matrices.
+also when each is chosen by looking at the earlier ones. Even if she is replaced by a person of another name, in group s (and
+nobody else's id is read otherwise for it), the sum of t loses one contribution of norm at most C and that of s gains one. That
+costs √2·C/σ, not more than Δ/σ: Δ is 2C for vectors and √2·C for positive matrices.
 """
 
 import zlib
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -26,8 +27,13 @@ from commonground.users import Users
 
 def group_of_each(users: Users, n_groups: int) -> np.ndarray:
     """(n,) numbers 0 … n_groups − 1, each a function of that person's id."""
-    checksums = (zlib.crc32(repr(user).encode()) for user in users.ids.tolist())
+    checksums = (zlib.crc32(_as_text(user).encode()) for user in users.ids.tolist())
     return np.fromiter(checksums, dtype=np.int64, count=users.n_users) % n_groups
+
+
+def _as_text(user: Any) -> str:
+    """1, 1.0 and "1" alike: how a column of ids is stored must not move people."""
+    return str(int(user)) if isinstance(user, float) and user.is_integer() else str(user)
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,12 @@ class Door:
             noise=noise or self.randomness.description,
             events=tuple(self._events),
             budgets=None if budgets is None else budgets.distribution(),
-            parameters=parameters,
+            parameters={name: _plain(value) for name, value in parameters.items()},
         )
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value  # NumPy's numbers cannot be written as JSON
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,9 @@ The events are the only truth. An account is never stored: it is what follows fr
 Costs are exact fractions: a Gaussian release of cost μ takes μ² from the budget, μ is a float, floats are fractions, and
 fractions add without rounding, in any order. What is left of a budget therefore does not depend on who came first.
 
-A fit that declares δ = 0 is booked by its ε instead, and these add: everything together costs at most
-
-    Σ ε of pure fits  +  ε(Σ μ² of Gaussian fits, at the population's δ),
-
-which is plain composition of two parts; true, a little more than needed, and again the same in any order.
+A fit that declares δ = 0 is booked by its ε instead, and these add. The two kinds are not mixed on one population: adding up
+both would be true for a division fixed beforehand, but not for an analyst who looks at one fit's result and then chooses of
+which kind the next one is (at (4, 1e-6) that can double δ). Each kind alone is true however fits are chosen.
 """
 
 import hashlib
@@ -23,7 +21,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
+from commonground.accounting.budgets import Budget, PureBudget, budget_of
 from commonground.accounting.gaussian import gaussian_dominating, gaussian_epsilon, gaussian_mu
 from commonground.errors import CommongroundError, InputError
 
@@ -99,29 +97,24 @@ class Account:
     @property
     def left(self) -> Fraction:
         """μ² for further Gaussian fits."""
-        return max(self._room_beside(self.booked_pure) - self.booked, Fraction(0))
+        return Fraction(0) if self.booked_pure else max(self.limit - self.booked, Fraction(0))
 
     @property
     def left_pure(self) -> float:
         """ε for further fits with δ = 0."""
-        return max(0.0, self.smallest - self.epsilon_of(self.booked, self.booked_pure))
+        return 0.0 if self.booked else max(0.0, self.smallest - self.epsilon_of(Fraction(0), self.booked_pure))
+
+    @property
+    def epsilon_left(self) -> float:
+        """ε for further fits of the kind that this population pays for."""
+        return self.left_pure if self.booked_pure or not self.limit else self.epsilon_of(self.left)
 
     def affords(self, cost: Fraction, pure: Fraction, slack: float = 0.0) -> bool:
         """Whether this much more can be booked. ``slack``, for readers: a later version's arithmetic may differ a little."""
         total, total_pure = self.booked + cost, self.booked_pure + pure
-        if total_pure > plain(self.smallest):
+        if total and total_pure:  # whoever looks at one kind's results and then chooses the other is not covered
             return False
-        return not total or total <= self._room_beside(total_pure) * (1 + Fraction(slack))
-
-    def _room_beside(self, pure: Fraction) -> Fraction:
-        """μ² that everybody can afford beside a spend of pure ε."""
-        assert self.budget is not None
-        if not pure or not self.limit:
-            return self.limit
-        rest = math.nextafter(float(plain(self.smallest) - pure), -math.inf)
-        return (
-            min(self.limit, cost_of(gaussian_mu(rest, self.budget.delta))) if rest >= SMALLEST_EPSILON else Fraction(0)
-        )
+        return total_pure <= plain(self.smallest) and total <= self.limit * (1 + Fraction(slack))
 
     def epsilon_of(self, cost: Fraction, pure: Fraction = Fraction(0)) -> float:
         """A cost as ε at the population's δ, rounded up."""

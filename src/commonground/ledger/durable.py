@@ -261,14 +261,11 @@ class Population:
         account = self.account()
         assert account.budget is not None
         delta, pure = account.budget.delta, bool(account.booked_pure) or not account.limit
-        left = account.epsilon_of(account.left) if account.limit else account.left_pure
-        words = (
-            f"Population {self.name!r} has ε = {_down(left):g} left of ε = {_down(account.smallest):g} at δ = {delta:g}"
-        )
-        if not account.limit:
-            return f"{words}."
-        words += " (Gaussian costs add as squares, so these ε do not subtract)."
-        return f"{words} A fit with δ = 0 could have ε = {_down(account.left_pure):g}." if pure else words
+        total = f"ε = {_down(account.smallest):g} at δ = {delta:g}"
+        words = f"Population {self.name!r} has ε = {_down(account.epsilon_left):g} left of {total}"
+        if pure:
+            return f"{words}, for fits with δ = 0." if account.limit else f"{words}."
+        return f"{words} (Gaussian costs add as squares, so these ε do not subtract)."
 
     def events(self) -> list[tuple[str, str]]:
         """(body, hash) of every event, verified."""
@@ -288,6 +285,13 @@ class Population:
 
     def _too_much(self, account: Account, budget: Budget | PureBudget) -> BudgetError:
         assert account.budget is not None
+        if account.limit and (account.booked if isinstance(budget, PureBudget) else account.booked_pure):
+            spent, asked = ("Gaussian", "pure") if account.booked else ("pure", "Gaussian")
+            return BudgetError(
+                f"population {self.name!r} has paid for {spent} fits, and this one is {asked}: the two kinds are not mixed, as "
+                "choosing between them by looking at results would cost more than both. Nothing was released. Use one kind on "
+                "these people, or divide their budget between two populations beforehand."
+            )
         left = account.left_pure if isinstance(budget, PureBudget) else account.epsilon_of(account.left)
         total = account.smallest
         message = (
@@ -345,7 +349,9 @@ def summary(account: Account) -> dict[str, Any]:
         "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
         "epsilon_charged": account.epsilon_of(account.charged, account.charged_pure),
         "epsilon_booked": account.epsilon_of(account.booked, account.booked_pure),
-        "epsilon_left": _down(account.epsilon_of(account.left) if account.limit else account.left_pure),
+        "epsilon_left": _down(
+            account.left_pure if account.booked_pure or not account.limit else account.epsilon_of(account.left)
+        ),
         "epsilon_left_pure": _down(account.left_pure),  # for a fit with δ = 0
         "mu_squared_limit": float(account.limit),
         "mu_squared_charged": float(account.charged),
