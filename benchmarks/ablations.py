@@ -9,7 +9,7 @@ over seeds. The first row is the default.
 
 import argparse
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import partial
 from unittest.mock import patch
 
@@ -87,7 +87,7 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = arguments.seeds
     if arguments.few:
-        variants, populations, always = FEW_VARIANTS, FEW_POPULATIONS, nullcontext
+        variants, populations, always = FEW_VARIANTS, FEW_POPULATIONS, partial(patch.object, fedrep, "FEW", 60.0)
     else:
         variants, populations, always = VARIANTS, POPULATIONS, partial(patch.object, fedrep, "FEW", 0.0)
     table = Table(title=f"MSE ÷ floor, median (worst) of {seeds} seeds")

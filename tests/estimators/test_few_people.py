@@ -51,7 +51,7 @@ def test_a_bell_of_sizes_is_found_in_noise() -> None:
 def test_where_many_rounds_are_chosen() -> None:
     mu = cg.accounting.gaussian.gaussian_mu(1.0, 1e-6)
     assert information(1000, 50, 2, mu) == pytest.approx(0.16 * (1000 * mu) ** 2 / (4 * 2 * 96), rel=1e-9)
-    assert information(2000, 50, 2, mu) < FEW < information(3000, 50, 2, mu)
+    assert information(1500, 50, 2, mu) < FEW < information(2000, 50, 2, mu)
 
 
 @pytest.mark.parametrize(("n", "most"), [(1000, 200.0), (1500, 2.0)])

@@ -6,7 +6,7 @@ coordinates of 2/μ clips each. The squared ratio, over all rounds together,
 
     S = 0.16 n² μ² / (4 k (d − k) k),
 
-is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 it is 13 in all. Then
+is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 it is 12 in all. Then
 
 - **many small rounds** are better than few: a round with signal-to-noise s shrinks the squared error by 1/(1 + s), not e^−s;
 - **the step must not believe one round.** Read off a single noisy gradient, the share of signal is off by √(2/p) for p
@@ -28,7 +28,7 @@ from commonground.engines.local import sum_over_people
 from commonground.estimators.rounds import Door, locate_sizes
 from commonground.users import Users
 
-FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
+FEW = 45.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
 N_ROUNDS = 96
 SIZES_EVERY = 16
 MEMORY = 1200.0  # rounds over which the share of signal is averaged, times S
