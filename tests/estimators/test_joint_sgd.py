@@ -109,6 +109,16 @@ def test_algorithm_2_needs_less_noise_the_more_rows_a_user_has() -> None:
     assert spread_of_released_gradients(50, True) > 2 * many  # gradients far apart: a large ball, not a broken bound
 
 
+@pytest.mark.parametrize("aggregator", ["mean", "winsorised"])
+def test_a_sample_of_users_may_be_empty(aggregator: str) -> None:
+    """Ten users at q = 0.05: six samples in ten hold nobody, and are released like any other."""
+    rng = np.random.default_rng(0)
+    X, users = rng.standard_normal((30, 2)), np.arange(30) // 3
+    model = cg.JointSGDRegressor(1.0, 1e-3, unit="user", aggregator=aggregator, steps=20, simulation_seed=0)
+    model.fit(X, X.sum(axis=1), owners=users % 2, users=users)
+    assert np.isfinite(model.billboard_.arrays["coefficients"]).all()
+
+
 def test_classifier_and_labels_that_are_private(rows: dict[str, Any]) -> None:
     labels, truth = np.where(rows["y"] > 0, "up", "down"), np.where(rows["truth"] > 0, "up", "down")
     model = cg.JointSGDClassifier(("down", "up"), 1.0, 1e-5, simulation_seed=0).fit(
