@@ -149,7 +149,9 @@ def try_fault(fault: Fault, copy: Copy) -> Outcome:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--only", default="", help="faults whose name or file contains this, or one of several, with commas")
+    parser.add_argument(
+        "--only", default="", help="faults whose name or file contains this, or one of several, with commas"
+    )
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--show", action="store_true", help="print what pytest said about each fault")
     arguments = parser.parse_args()

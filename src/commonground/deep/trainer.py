@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.deep.clipped import Units
-from commonground.deep.local import Locally, LocalSettings, OwnRows, positions
+from commonground.deep.local import BATCH, Locally, LocalSettings, OwnRows, positions
 from commonground.deep.per_sample import Loss
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import BudgetError, InputError, PrivacyWarning
@@ -184,7 +184,7 @@ class JointTrainer:
             raise InputError("this trainer is not fitted yet; call fit first.")
         X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
-        own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_))
+        own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_), multiple=BATCH)
         self.owners_models_ = self._locally.fit(own, self._shared, self._start)
         return self
 
