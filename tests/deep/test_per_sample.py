@@ -154,3 +154,13 @@ def test_the_gradients_of_others_do_not_feel_one_more_record() -> None:
 def test_private_sums_do_not_print() -> None:
     assert "777" not in repr(SampledSum(np.full(3, 777.0), 1.0))
     assert "7" not in repr(Units(np.array([7, 7, 0]), 8))
+
+
+def test_activations_in_place_take_the_slower_way() -> None:
+    """An in-place activation overwrites what the closed form watches; torch.func does not mind."""
+    X, y = records()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(inplace=True), nn.Linear(8, 10))
+    names = [name for name, _ in model.named_parameters()]
+    found = PerSampleGradients(model, names, cross_entropy)(X, y)
+    torch.testing.assert_close(found, one_by_one(model, names, X, y), rtol=1e-4, atol=1e-6)
