@@ -78,9 +78,9 @@ Kind = tuple[float, float, str, int]  # q, noise multiplier, relation, group siz
 def epsilon_of_sampled(events: Iterable[SampledGaussianEvent], delta: float) -> float:
     """ε of all these steps together at δ, rounded up. Equal steps are counted, so n at once cost what n one by one cost."""
     events, counts = tuple(events), dict[Kind, int]()
-    if len(units := {event.unit for event in events}) > 1:
+    if len(units := {event.unit or "not named" for event in events}) > 1:
         raise BudgetError(
-            f"releases that protect different units ({', '.join(sorted(unit or 'not named' for unit in units))}) do not add up: each needs its own ledger."
+            f"releases that protect different units ({', '.join(sorted(units))}) do not add up: each needs its own ledger."
         )
     for event in events:
         counts[_kind(event)] = counts.get(_kind(event), 0) + event.steps

@@ -60,10 +60,10 @@ class JointTrainer:
     Notes
     -----
     **Guarantee.** The unit is one record or one user at one owner, neighbours differ in that its contribution is there or
-    missing (or is replaced by any other), the numbers of owners and units are public. Through the gate passes, in each step, the sum of the
-    gradients of the units drawn by Poisson sampling, each clipped to norm C: a unit moves it by at most C (replacement: 2C).
-    All T steps are charged before they are drawn, composed by privacy-loss distributions. Nothing else that depends on more
-    than one owner's rows is computed.
+    missing (or is replaced by any other), the numbers of owners and units are public. Through the gate passes, in each step,
+    the sum of the gradients of the units drawn by Poisson sampling, each clipped to norm C: a unit moves it by at most C
+    (replacement: 2C). All T steps are charged before they are drawn, composed by privacy-loss distributions. Nothing else that
+    depends on more than one owner's rows is computed.
 
     **Why personal parameters rest while the shared ones are trained.** P4's Algorithm 1 updates an owner's personal parameters
     in the same loop, without noise. One record then steers them, and through them the gradients of *all* later records of
