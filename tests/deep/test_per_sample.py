@@ -164,3 +164,25 @@ def test_activations_in_place_take_the_slower_way() -> None:
     names = [name for name, _ in model.named_parameters()]
     found = PerSampleGradients(model, names, cross_entropy)(X, y)
     torch.testing.assert_close(found, one_by_one(model, names, X, y), rtol=1e-4, atol=1e-6)
+
+
+def test_the_clipped_sum_is_computed_in_full_precision() -> None:
+    """Whatever the program around it allows for its own products, which it gets back."""
+    X, y = records()
+    found = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            found.append(torch.get_float32_matmul_precision())
+            return super().forward(x)
+
+    model = nn.Sequential(nn.Flatten(), Watched(64, 10))
+    gradients = PerSampleGradients(model, ["1.weight", "1.bias"], cross_entropy)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        clipped_sum(gradients, X, y, Units(np.arange(7), 7), np.arange(7), 1.0, 8)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert set(found) == {"highest"}

@@ -140,7 +140,8 @@ class JointTrainer:
         """Train the shared part on all rows, then everybody's personal part.
 
         ``owners`` names each row's owner, ``users`` each row's user inside that owner (needed for ``unit="user"``). With
-        ``resume=True`` the steps continue from ``checkpoint``; only those still to do are charged to ``ledger``.
+        ``resume=True`` the steps continue from ``checkpoint``; only those still to do are charged to ``ledger``. Steps lost with
+        a process that ended between checkpoints are not known to the next one (docs/limitations.md).
         """
         self._validate()
         refuse_durable(ledger)
