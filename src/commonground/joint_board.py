@@ -14,6 +14,8 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
 from commonground.billboard import reading_board, write_board
+from commonground.errors import BudgetError
+from commonground.ledger import Ledger, SharedLedger
 
 _KIND = "shared parameters"
 
@@ -59,7 +61,10 @@ class JointStatement:
             if self.relation == REPLACE
             else f"one {self.unit} is there or is missing, its place left empty (adding or removing)"
         )
-        all_of_it = " with all of its records" if self.unit in ("user", "owner") else ""
+        all_of_it = {
+            "user": " at one owner with all of its records there (somebody at several owners counts as several users)",
+            "owner": " with all of its records",
+        }.get(self.unit, "")
         group = max(event.group_size for event in self.events)
         grouped = f", counted as a group of {group} records (group privacy)," if group > 1 else ""
         paragraph = (
@@ -87,7 +92,9 @@ class JointStatement:
     def from_json(cls, document: dict[str, Any]) -> "JointStatement":
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in document.items() if name in known}
-        values["events"] = tuple(SampledGaussianEvent.from_dict(event) for event in values["events"])
+        values["events"] = tuple(
+            SampledGaussianEvent.from_dict({"unit": values["unit"], **e}) for e in values["events"]
+        )
         values["epsilon"] = float(values["epsilon"])
         return cls(**values)
 
@@ -117,6 +124,14 @@ class SharedParameters:
 
     def _payload(self) -> bytes:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
+
+
+def refuse_durable(ledger: Ledger | SharedLedger | None) -> None:
+    if isinstance(ledger, SharedLedger):
+        raise BudgetError(
+            "a durable ledger adds up replacement costs of Gaussian and pure releases; it cannot account for Poisson "
+            "sampling yet. Fit with a ledger of its own, or without."
+        )
 
 
 def is_shared_parameters(path: str | os.PathLike[str]) -> bool:

@@ -3,13 +3,14 @@
 import math
 
 import dp_accounting
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent, epsilon_by_pld, epsilon_spent
-from commonground.accounting.gaussian import compose, gaussian_delta, gaussian_epsilon, gaussian_mu
+from commonground.accounting.gaussian import compose, gaussian_delta, gaussian_epsilon, gaussian_mu, gaussian_mus
 from commonground.errors import InputError
 
 epsilons = st.floats(0.01, 20)
@@ -91,3 +92,12 @@ def test_shares_never_exceed_the_budget(epsilon: float, delta: float, weights: l
 def test_impossible_budgets(epsilon: float, delta: float) -> None:
     with pytest.raises(InputError, match="got"):
         Budget(epsilon, delta)
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(math.inf, 1e-6), (math.nan, 1e-6), (1.0, 1.0)])
+def test_a_budget_without_end_has_no_mu(epsilon: float, delta: float) -> None:
+    """Every μ fits into it: looking for the largest would never end."""
+    with pytest.raises(InputError, match="no largest"):
+        gaussian_mu(epsilon, delta)
+    with pytest.raises(InputError, match="no largest"):
+        gaussian_mus(np.array([1.0, epsilon]), delta)

@@ -1,5 +1,7 @@
 """Poisson-sampled Gaussians: against RDP, against limits with a closed form, and what must be refused."""
 
+from dataclasses import replace
+
 import dp_accounting
 import pytest
 
@@ -28,6 +30,16 @@ def test_many_steps_at_once_or_one_by_one() -> None:
         at_once, rel=1e-4
     )
     assert event_from_dict(event().as_dict()) == event()
+
+
+def test_units_do_not_mix_and_old_files_do_not_name_theirs() -> None:
+    user, record = replace(event(), unit="user"), replace(event(), unit="record")
+    with pytest.raises(BudgetError, match="different units"):
+        epsilon_of_sampled([user, record], 1e-5)
+    assert epsilon_of_sampled([user, user], 1e-5) == epsilon_of_sampled([event(), event()], 1e-5)
+    assert event_from_dict(user.as_dict()) == user
+    old = {name: value for name, value in user.as_dict().items() if name != "unit"}
+    assert event_from_dict(old) == SampledGaussianEvent.from_dict(old) == event()
 
 
 def test_everybody_in_every_step_is_the_plain_gaussian() -> None:

@@ -274,3 +274,20 @@ def test_the_model_given_is_not_changed(data: OwnersData) -> None:
     JointTrainer(model, ["fc1"], 2.0, 1e-4, simulation_seed=0, **SMALL).fit(data.X, data.y, owners=data.owners)
     for name, p in model.named_parameters():
         torch.testing.assert_close(p, before[name])
+
+
+@pytest.mark.parametrize("rows_of_b", [(40, 700), (40, 100), (100, 128)])
+def test_no_owner_learns_from_another_owners_number_of_rows(rows_of_b: tuple[int, int], data: OwnersData) -> None:
+    """Owner A's own and tuned models, bit by bit, while owner B has a few or many rows."""
+    keep = ("own", "tuned", "personal")
+    quick = LocalSettings(keep=keep, epochs=1, fewest_updates=3, personal_steps=3)
+    model = trainer(collaboration="joint-dp", keep=keep, steps=1, local=quick)
+    model.fit(data.X[:200], data.y[:200], owners=np.arange(200) % 2)
+    found = []
+    for n_rows in rows_of_b:
+        rows = np.r_[:70, 100 : 100 + n_rows, 800:970]  # B comes before A, and an owner of 170 rows after
+        model.fit_owners(data.X[rows], data.y[rows], owners=["A"] * 70 + ["0 B"] * n_rows + ["C"] * 170)
+        found.append({n: {p: v[1].clone() for p, v in c.items()} for n, c in model.owners_models_.candidates.items()})
+    for name in keep:
+        for p, values in found[0][name].items():
+            assert torch.equal(values, found[1][name][p]), (name, p)

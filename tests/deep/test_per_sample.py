@@ -154,3 +154,35 @@ def test_the_gradients_of_others_do_not_feel_one_more_record() -> None:
 def test_private_sums_do_not_print() -> None:
     assert "777" not in repr(SampledSum(np.full(3, 777.0), 1.0))
     assert "7" not in repr(Units(np.array([7, 7, 0]), 8))
+
+
+def test_activations_in_place_take_the_slower_way() -> None:
+    """An in-place activation overwrites what the closed form watches; torch.func does not mind."""
+    X, y = records()
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 8), nn.ReLU(inplace=True), nn.Linear(8, 10))
+    names = [name for name, _ in model.named_parameters()]
+    found = PerSampleGradients(model, names, cross_entropy)(X, y)
+    torch.testing.assert_close(found, one_by_one(model, names, X, y), rtol=1e-4, atol=1e-6)
+
+
+def test_the_clipped_sum_is_computed_in_full_precision() -> None:
+    """Whatever the program around it allows for its own products, which it gets back."""
+    X, y = records()
+    found = []
+
+    class Watched(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            found.append(torch.get_float32_matmul_precision())
+            return super().forward(x)
+
+    model = nn.Sequential(nn.Flatten(), Watched(64, 10))
+    gradients = PerSampleGradients(model, ["1.weight", "1.bias"], cross_entropy)
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("medium")
+    try:
+        clipped_sum(gradients, X, y, Units(np.arange(7), 7), np.arange(7), 1.0, 8)
+        assert torch.get_float32_matmul_precision() == "medium"
+    finally:
+        torch.set_float32_matmul_precision(before)
+    assert set(found) == {"highest"}

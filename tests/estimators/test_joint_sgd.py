@@ -1,5 +1,6 @@
 """P4's convex learners: what they learn, what they charge, and Algorithm 2's promise and its limits."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -109,6 +110,55 @@ def test_algorithm_2_needs_less_noise_the_more_rows_a_user_has() -> None:
     assert spread_of_released_gradients(50, True) > 2 * many  # gradients far apart: a large ball, not a broken bound
 
 
+@pytest.mark.parametrize("aggregator", ["mean", "winsorised"])
+def test_a_sample_of_users_may_be_empty(aggregator: str) -> None:
+    """Ten users at q = 0.05: six samples in ten hold nobody, and are released like any other."""
+    rng = np.random.default_rng(0)
+    X, users = rng.standard_normal((30, 2)), np.arange(30) // 3
+    model = cg.JointSGDRegressor(1.0, 1e-3, unit="user", aggregator=aggregator, steps=20, simulation_seed=0)
+    model.fit(X, X.sum(axis=1), owners=users % 2, users=users)
+    assert np.isfinite(model.billboard_.arrays["coefficients"]).all()
+
+
+def test_a_user_of_two_owners_is_two_users_and_the_statement_says_so(rows: dict[str, Any]) -> None:
+    users = np.arange(N * M) % M // 5  # every owner counts its users from zero
+    model = cg.JointSGDRegressor(unit="user", steps=5, simulation_seed=0)
+    statement = model.fit(rows["X"], rows["y"], owners=rows["owners"], users=users).billboard_.statement
+    assert statement.n_units == N * M // 5
+    assert "One user at one owner with all of its records there" in str(statement)
+    assert "somebody at several owners counts as several users" in str(statement)
+
+
+def test_units_do_not_mix_in_one_ledger(rows: dict[str, Any]) -> None:
+    book = InMemoryLedger(Budget(8.0, 1e-5))
+    X, y, who = rows["X"], rows["y"], {"owners": rows["owners"], "users": rows["users"]}
+    for unit in ("user", "record"):
+        model = cg.JointSGDRegressor(unit=unit, steps=5)
+        if unit == "user":
+            model.fit(X, y, **who, ledger=book)
+            assert {event.unit for event in book.events} == {"user"}
+        else:
+            with pytest.raises(BudgetError, match="units"):
+                model.fit(X, y, **who, ledger=book)
+
+
+def test_a_durable_ledger_says_what_it_cannot_do(rows: dict[str, Any], tmp_path: Path) -> None:
+    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(4.0, 1e-5))
+    with pytest.raises(BudgetError, match="Poisson"):
+        cg.JointSGDRegressor(steps=5).fit(rows["X"], rows["y"], owners=rows["owners"], ledger=people)  # type: ignore[arg-type]
+
+
+def test_the_papers_recipe_takes_the_steps_given_whatever_the_number_of_rows(rows: dict[str, Any]) -> None:
+    few = {name: rows[name][::50] for name in ("X", "y", "owners", "users")}
+    for part in (rows, few):
+        assert fitted(part, recipe="paper", steps=1700).billboard_.statement.steps == 1700
+
+
+def test_the_papers_recipe_has_no_personal_part_under_full_dp(rows: dict[str, Any]) -> None:
+    model = fitted(rows, recipe="paper", steps=100, collaboration="full-dp")
+    np.testing.assert_array_equal(model.predict(rows["test"], rows["owners"]), model.predict(rows["test"]))
+
+
 def test_classifier_and_labels_that_are_private(rows: dict[str, Any]) -> None:
     labels, truth = np.where(rows["y"] > 0, "up", "down"), np.where(rows["truth"] > 0, "up", "down")
     model = cg.JointSGDClassifier(("down", "up"), 1.0, 1e-5, simulation_seed=0).fit(
@@ -132,7 +182,7 @@ def test_scikit_learn_habits(make: Any) -> None:
     [
         {"epsilon": 0}, {"delta": 1.0}, {"unit": "owner"}, {"aggregator": "median"}, {"aggregator": "winsorised"},
         {"radius": 0.0}, {"recipe": "best"}, {"sampling_probability": 2.0}, {"unit": "user", "user_level": "group"},
-        {"collaboration": "none"},
+        {"collaboration": "none"}, {"recipe": "paper", "unit": "user", "aggregator": "winsorised"},
     ],
 )  # fmt: skip
 def test_bad_parameters(bad: dict[str, Any], rows: dict[str, Any]) -> None:

@@ -116,7 +116,8 @@ def event_from_dict(document: dict[str, Any]) -> Event:
     """
     values = dict(document)
     kind = EVENTS[values.pop("kind", "gaussian")]
-    if set(values) != {field.name for field in fields(kind)}:
+    names = {field.name for field in fields(kind)}
+    if not names - {"unit"} <= set(values) <= names:
         raise ValueError(f"a {kind.kind} event with the fields {sorted(values)}")
     return kind(**values)
 

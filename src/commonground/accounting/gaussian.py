@@ -15,6 +15,8 @@ from collections.abc import Iterable
 import numpy as np
 from scipy.special import log_ndtr, ndtri
 
+from commonground.errors import InputError
+
 _EPSILON_MARGIN = 1e-12
 _MU_MARGIN = 1e-10
 
@@ -60,6 +62,10 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     >>> gaussian_epsilon(mu, 1e-6) <= 1.0 < gaussian_epsilon(mu * 1.0001, 1e-6)
     True
     """
+    if not (math.isfinite(epsilon) and delta < 1):
+        raise InputError(
+            f"there is no largest cost for ε = {epsilon!r}, δ = {delta!r}: give a finite ε and a δ below 1."
+        )
     low, high = 0.0, 1.0
     while gaussian_delta(high, epsilon) <= delta:
         high *= 2
@@ -75,6 +81,10 @@ def gaussian_mus(epsilons: np.ndarray, delta: float) -> np.ndarray:
     >>> gaussian_mus(np.array([0.0, 1.0]), 1e-6) == [0.0, gaussian_mu(1.0, 1e-6)]
     array([ True,  True])
     """
+    if not (np.isfinite(epsilons).all() and delta < 1):
+        raise InputError(
+            f"there is no largest cost for an infinite ε, or δ = {delta!r}: give finite ε and a δ below 1."
+        )
     low = np.zeros(len(epsilons))
     high = np.where(epsilons > 0, 1.0, 0.0)
     while (growing := (_deltas(high, epsilons) <= delta) & (epsilons > 0)).any():

@@ -41,6 +41,7 @@ class SampledGaussianEvent:
     noise_std: float
     entries: int  # numbers released in each step
     simulated: bool  # the noise can be recomputed from a seed: no protection
+    unit: str = ""  # whom it protects: "record", "user", "owner"; files from before it was recorded do not say
 
     @property
     def sensitivity(self) -> float:
@@ -76,7 +77,11 @@ Kind = tuple[float, float, str, int]  # q, noise multiplier, relation, group siz
 
 def epsilon_of_sampled(events: Iterable[SampledGaussianEvent], delta: float) -> float:
     """ε of all these steps together at δ, rounded up. Equal steps are counted, so n at once cost what n one by one cost."""
-    counts: dict[Kind, int] = {}
+    events, counts = tuple(events), dict[Kind, int]()
+    if len(units := {event.unit or "not named" for event in events}) > 1:
+        raise BudgetError(
+            f"releases that protect different units ({', '.join(sorted(units))}) do not add up: each needs its own ledger."
+        )
     for event in events:
         counts[_kind(event)] = counts.get(_kind(event), 0) + event.steps
     if len({relation for _, _, relation, _ in counts}) > 1:

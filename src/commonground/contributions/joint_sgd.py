@@ -23,7 +23,7 @@ def classification_errors(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def unit_means(errors: np.ndarray, X: np.ndarray, unit: np.ndarray, n_units: int) -> np.ndarray:
     """(units, classes · d): the mean gradient of each unit's rows; zero for a unit without rows."""
-    rows = (errors[:, :, None] * X[:, None, :]).reshape(len(X), -1)
+    rows = (errors[:, :, None] * X[:, None, :]).reshape(len(X), errors.shape[1] * X.shape[1])  # a sample may be empty
     sums = np.zeros((n_units, rows.shape[1]))
     np.add.at(sums, unit, rows)
     return sums / np.maximum(np.bincount(unit, minlength=n_units), 1)[:, None]

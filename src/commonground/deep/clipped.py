@@ -1,6 +1,7 @@
 """Per-sample gradients to one clipped sum over the sampled units; torch in, a private ``SampledSum`` out."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -78,8 +79,22 @@ def _same_shape(gradients: PerSampleGradients, X: Tensor, y: Tensor, microbatch:
     if missing > 0:
         X = torch.cat([X, X[:1].expand(missing, *X.shape[1:])])
         y = torch.cat([y, y[:1].expand(missing, *y.shape[1:])])
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+    with (
+        _full_precision(),
+        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
+    ):
         return gradients(X, y)[: len(X) - max(missing, 0)]
+
+
+@contextmanager
+def _full_precision() -> Iterator[None]:
+    """Products of matrices in 32 bits, whatever the program around allows (TF32, bfloat16)."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def clip_factors(contributions: Tensor, clip_norm: float) -> Tensor:

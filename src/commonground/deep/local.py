@@ -1,12 +1,13 @@
 """What owners do on their own side, with the published parameters and their own rows: free, and shown to nobody else.
 
 All owners are computed at once, each with its own copy of the parameters (a leading dimension), since on one machine that is
-much faster than one by one; no number of one owner enters another's. Everything here is private to its owner.
+much faster than one by one; no number of one owner enters another's, not even how many rows it has: owners are stacked by
+their own number of minibatches, so that nobody's passes depend on who has most rows. Everything here is private to its owner.
 """
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,8 +19,8 @@ from commonground.deep.per_sample import Loss, output_size, patches, simple_conv
 from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "tuned")
-_BATCH = 64
-_OWNERS_AT_ONCE = 64  # on a CPU, to bound memory
+BATCH = 64
+_OWNERS_AT_ONCE = {False: 16, True: 128}  # on a CPU; on a GPU
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
 
 Parameters = dict[str, Tensor]
@@ -57,21 +58,36 @@ class OwnRows:
         return "<OwnRows: private>"
 
     @classmethod
-    def of(cls, X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int) -> "OwnRows":
+    def of(cls, X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int, multiple: int = 1) -> "OwnRows":
+        """Padded to the largest owner's number of rows, rounded up to a multiple."""
         place, counts = positions(owner_of_row, n_owners)
         at = (torch.from_numpy(owner_of_row).to(X.device), torch.from_numpy(place).to(X.device))
-        size = (n_owners, max(int(counts.max()), 1))
+        size = (n_owners, max(math.ceil(int(counts.max()) / multiple), 1) * multiple)
         padded = X.new_zeros((*size, *X.shape[1:]))
         labels = y.new_zeros((*size, *y.shape[1:]))
         weight = torch.zeros(size, device=X.device)
         padded[at], labels[at], weight[at] = X, y, 1.0
         return cls(padded, labels, weight)
 
-    def owners(self, some: slice) -> "OwnRows":
-        return OwnRows(self.X[some], self.y[some], self.weight[some])
+    def stacks(self, width: int) -> Iterator[tuple[np.ndarray, "OwnRows"]]:
+        """Some owners with the same number of minibatches, and their rows padded to just that many.
+
+        A stack is filled up with owners without rows: in another shape the last bits would tell who else is in it.
+        """
+        batches = np.ceil(self.weight.sum(1).cpu().numpy() / BATCH).clip(min=1).astype(np.int64)
+        for n_batches in np.unique(batches):
+            alike = np.flatnonzero(batches == n_batches)
+            for some in (alike[first : first + width] for first in range(0, len(alike), width)):
+                at, columns = torch.from_numpy(some).to(self.X.device), slice(n_batches * BATCH)
+                filled = [_filled(values[at][:, columns], width) for values in (self.X, self.y, self.weight)]
+                yield some, OwnRows(*filled)
 
     def weighted(self, weight: Tensor) -> "OwnRows":
         return OwnRows(self.X, self.y, weight)
+
+
+def _filled(values: Tensor, n: int) -> Tensor:
+    return torch.cat([values, values.new_zeros((n - len(values), *values.shape[1:]))])
 
 
 def positions(owner_of_row: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
@@ -106,21 +122,32 @@ class Locally:
     def fit(self, rows: OwnRows, shared: Parameters, start: Parameters) -> OwnersModels:
         """Candidates on all rows, and each owner's choice of one by the loss on some of its own rows, kept apart.
 
-        ``shared`` are all parameters with the published values, ``start`` all parameters as they were before training.
+        ``rows`` are padded to a multiple of the minibatch. ``shared`` are all parameters with the published values, ``start`` as
+        they were before training.
         """
         keep, every = self.settings.keep, round(1 / self.settings.validation)
-        at_once = len(rows.y) if rows.X.is_cuda else _OWNERS_AT_ONCE
-        choices, found = [], []
-        for part in (rows.owners(slice(first, first + at_once)) for first in range(0, len(rows.y), at_once)):
-            choices.append(
-                self._choices(part, shared, start, every) if len(keep) > 1 else np.full(len(part.y), keep[0])
+        width = min(len(rows.y), _OWNERS_AT_ONCE[rows.X.is_cuda])
+        choices, found, who = [], [], []
+        for some, part in rows.stacks(width):
+            n = len(some)
+            chosen = self._choices(part, shared, start, every) if len(keep) > 1 else np.full(width, keep[0])
+            fitted, prior = self._candidates(part, shared, start)
+            who.append(some)
+            choices.append(chosen[:n])
+            found.append(
+                (
+                    {name: {p: v[:n] for p, v in values.items()} for name, values in fitted.items()},
+                    None if prior is None else prior[:n],
+                )
             )
-            found.append(self._candidates(part, shared, start))
+        back = np.argsort(np.concatenate(who))  # from stacks to the order of the owners
+        at = torch.from_numpy(back).to(rows.X.device)
         candidates = {
-            name: {p: torch.cat([fitted[name][p] for fitted, _ in found]) for p in found[0][0][name]} for name in keep
+            name: {p: torch.cat([fitted[name][p] for fitted, _ in found])[at] for p in found[0][0][name]}
+            for name in keep
         }
-        priors = None if found[0][1] is None else torch.cat([prior for _, prior in found if prior is not None])
-        return OwnersModels(candidates, priors, np.concatenate(choices), shared)
+        priors = None if found[0][1] is None else torch.cat([prior for _, prior in found if prior is not None])[at]
+        return OwnersModels(candidates, priors, np.concatenate(choices)[back], shared)
 
     def alone(self, X: Tensor, y: Tensor, start: Parameters) -> Parameters:
         """All parameters, trained on these rows as one owner would."""
@@ -232,12 +259,12 @@ class Locally:
         learned = {p: value.requires_grad_() for p, value in stacked.items()}
         optimiser = torch.optim.Adam(learned.values(), lr=rate)
         n_columns = rows.y.shape[1]
-        batches = math.ceil(n_columns / _BATCH)
+        batches = math.ceil(n_columns / BATCH)
         epochs = max(self.settings.epochs, math.ceil(self.settings.fewest_updates / batches))
         schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
         order = torch.Generator().manual_seed(0)  # the order in which an owner passes its own rows protects nobody
         for _ in range(epochs):
-            for columns in torch.randperm(n_columns, generator=order).to(rows.X.device).split(_BATCH):
+            for columns in torch.randperm(n_columns, generator=order).to(rows.X.device).split(BATCH):
                 optimiser.zero_grad(set_to_none=True)
                 weight = rows.weight[:, columns]
                 losses = self._row_losses(_stacked_call(module, fixed, learned, rows.X[:, columns]), rows.y[:, columns])

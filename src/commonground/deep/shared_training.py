@@ -170,6 +170,7 @@ class SharedTraining:
             noise_std=SampledReleases.noise_std(self.noise_multiplier, contribution, entries),
             entries=entries,
             simulated=self.randomness.simulated,
+            unit=s.unit,
         )
         paid = SampledReleases(event, book, self.randomness)
         self.events.append(event)
@@ -229,5 +230,5 @@ class SharedTraining:
                 f"{file} belongs to another run: {', '.join(changed)} differ. Its cost would be wrong here."
             )
         self.step = note["step"]
-        self.events = [SampledGaussianEvent.from_dict(event) for event in note["events"]]
+        self.events = [SampledGaussianEvent.from_dict({"unit": self.settings.unit, **e}) for e in note["events"]]
         self.randomness.restore(note["randomness"])

@@ -17,11 +17,12 @@ from torch.nn import functional as F
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.deep.clipped import Units
-from commonground.deep.local import Locally, LocalSettings, OwnRows, positions
+from commonground.deep.local import BATCH, Locally, LocalSettings, OwnRows, positions
 from commonground.deep.per_sample import Loss
 from commonground.deep.shared_training import SharedTraining
-from commonground.errors import BudgetError, InputError, PrivacyWarning
-from commonground.ledger import Ledger, SharedLedger
+from commonground.errors import InputError, PrivacyWarning
+from commonground.joint_board import refuse_durable
+from commonground.ledger import Ledger
 
 COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns
 
@@ -40,7 +41,8 @@ class JointTrainer:
     personal : names of the parameters that stay with each owner: parameters ("fc1.bias") or whole layers ("fc1"). While the
         shared part is trained they keep their initial values.
     epsilon, delta : the budget of the shared part.
-    unit : whom the budget protects: every "record", or every "user" with all of her records (``users=`` of ``fit``).
+    unit : whom the budget protects: every "record", or every "user" with all of her records at one owner (``users=``
+        of ``fit``; the same name at two owners is two users).
     user_level : "clip" clips a user's mean gradient; "group" clips records and counts a user's ``records_per_user`` records as
         a group (P4). A user's further records are left out.
     relation : "add-or-remove-one" as the field reports DP-SGD, or "replace-one", accounted and named as such.
@@ -57,11 +59,11 @@ class JointTrainer:
 
     Notes
     -----
-    **Guarantee.** The unit is one record or one user, neighbours differ in that its contribution is there or missing (or is
-    replaced by any other), the numbers of owners and units are public. Through the gate passes, in each step, the sum of the
-    gradients of the units drawn by Poisson sampling, each clipped to norm C: a unit moves it by at most C (replacement: 2C).
-    All T steps are charged before they are drawn, composed by privacy-loss distributions. Nothing else that depends on more
-    than one owner's rows is computed.
+    **Guarantee.** The unit is one record or one user at one owner, neighbours differ in that its contribution is there or
+    missing (or is replaced by any other), the numbers of owners and units are public. Through the gate passes, in each step,
+    the sum of the gradients of the units drawn by Poisson sampling, each clipped to norm C: a unit moves it by at most C
+    (replacement: 2C). All T steps are charged before they are drawn, composed by privacy-loss distributions. Nothing else that
+    depends on more than one owner's rows is computed.
 
     **Why personal parameters rest while the shared ones are trained.** P4's Algorithm 1 updates an owner's personal parameters
     in the same loop, without noise. One record then steers them, and through them the gradients of *all* later records of
@@ -138,14 +140,11 @@ class JointTrainer:
         """Train the shared part on all rows, then everybody's personal part.
 
         ``owners`` names each row's owner, ``users`` each row's user inside that owner (needed for ``unit="user"``). With
-        ``resume=True`` the steps continue from ``checkpoint``; only those still to do are charged to ``ledger``.
+        ``resume=True`` the steps continue from ``checkpoint``; only those still to do are charged to ``ledger``. Steps lost with
+        a process that ended between checkpoints are not known to the next one (docs/limitations.md).
         """
         self._validate()
-        if isinstance(ledger, SharedLedger):
-            raise BudgetError(
-                "a durable ledger adds up replacement costs of Gaussian and pure releases; it cannot account for Poisson "
-                "sampling yet. Fit with a ledger of its own, or without."
-            )
+        refuse_durable(ledger)
         X, y = _as_tensor(X), _as_tensor(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:
@@ -184,7 +183,7 @@ class JointTrainer:
             raise InputError("this trainer is not fitted yet; call fit first.")
         X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
-        own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_))
+        own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_), multiple=BATCH)
         self.owners_models_ = self._locally.fit(own, self._shared, self._start)
         return self
 

@@ -28,7 +28,7 @@ from commonground.contributions.joint_sgd import (
 )
 from commonground.errors import InputError, PrivacyWarning
 from commonground.gate import SampledReleases, randomness_from
-from commonground.joint_board import JointStatement, SharedParameters
+from commonground.joint_board import JointStatement, SharedParameters, refuse_durable
 from commonground.ledger import InMemoryLedger, Ledger
 
 _COUNTS_NOISE = 3.0  # noise of the distance counts, in units of the gradients' multiplier: a tenth of the cost
@@ -42,7 +42,8 @@ class _JointSGD(BaseEstimator):
     Parameters
     ----------
     epsilon, delta : the budget of the shared coefficients.
-    unit : "record", or "user" with all of her records (``users=`` of ``fit``). The paper's recipe protects whole owners.
+    unit : "record", or "user" with all of her records at one owner (``users=`` of ``fit``; the same name at two owners is two
+        users). The paper's recipe protects whole owners.
     user_level : "clip" clips a user's mean gradient; "group" clips records and counts ``records_per_user`` of them as a group.
     aggregator : "mean", or "winsorised" (P4 Algorithm 2; users only).
     collaboration : "joint-dp", or P4's baselines "full-dp" (no personal part), "per-silo" (every owner alone), "without-dp".
@@ -61,7 +62,8 @@ class _JointSGD(BaseEstimator):
     **The paper's recipe protects owners.** Algorithm 1 moves x_j by the owner's records while u is trained, so one record
     steers all later gradients of its owner, and a step costs what one owner in n costs, not one record in mn as its noise
     assumes. Here owners are sampled with probability 1/n, each sends one clipped record gradient, and the cost is that of
-    a whole owner: more noise than P4 prints, and a guarantee that holds.
+    a whole owner: more noise than P4 prints, and a guarantee that holds. It takes ``steps`` steps, not P4's number, which
+    would tell how many records there are; and at the end a fit on the owner's own rows takes the place of the last x_j.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class _JointSGD(BaseEstimator):
     def fit(self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | None = None) -> Self:
         """Train u on all owners' rows, then every owner's x_j on its own."""
         self._validate()
+        refuse_durable(ledger)
         X, y = self._rows(X), self._labels(y)
         self.owner_ids_, owner = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner) > 0:
@@ -115,7 +118,7 @@ class _JointSGD(BaseEstimator):
         self.n_features_in_ = X.shape[1] - int(self.fit_intercept)
         unit, n_units, rows, group = self._units(owner, users)
         if self.delta > 1 / n_units:
-            message = f"delta = {self.delta:g} is larger than 1/(number of {self.unit}s) = {1 / n_units:g}."
+            message = f"delta = {self.delta:g} is larger than 1/(number of {self._protected}s) = {1 / n_units:g}."
             warnings.warn(message, PrivacyWarning, stacklevel=2)
         randomness = randomness_from(self.simulation_seed)
         run = _Run(self, randomness, InMemoryLedger(Budget(self.epsilon, self.delta)) if ledger is None else ledger)
@@ -183,6 +186,10 @@ class _JointSGD(BaseEstimator):
         rows = everybody[place < self.records_per_user]
         return np.arange(len(rows)), n_users, rows, self.records_per_user
 
+    @property
+    def _protected(self) -> str:
+        return "owner" if self.recipe == "paper" else self.unit
+
     def _validate(self) -> None:
         Budget(self.epsilon, self.delta)
         choices = {
@@ -200,6 +207,11 @@ class _JointSGD(BaseEstimator):
             raise InputError("sampling_probability must lie in (0, 1] and steps must be at least 1.")
         if self.aggregator == "winsorised" and (self.unit, self.user_level) != ("user", "clip"):
             raise InputError("aggregator='winsorised' takes users' mean gradients: set unit='user', user_level='clip'.")
+
+        if self.aggregator == "winsorised" and self.recipe == "paper":
+            raise InputError(
+                "recipe='paper' is Algorithm 1, which takes means: aggregator='winsorised' needs the default."
+            )
 
     # what a subclass says
     _n_outputs: int
@@ -274,7 +286,7 @@ class _Run:
     def single_steps(self, X: np.ndarray, y: np.ndarray, owner: np.ndarray, personal: np.ndarray) -> np.ndarray:
         """Algorithm 1: one record a step (in expectation), u and x_j together; the unit is an owner."""
         s, n = self.s, len(personal)
-        self.q, self.steps = 1.0 / n, min(len(X) ** 2, s.steps)
+        self.q = 1.0 / n
         if self.steps > _MOST_SINGLE_STEPS:
             raise InputError(f"recipe='paper' takes single steps; {self.steps:,} are too many. Use recipe='default'.")
         self.multiplier = noise_multiplier_for(s.epsilon, s.delta, self.q, self.steps, s.relation)
@@ -288,7 +300,8 @@ class _Run:
                 row = rows_of[j][[t % len(rows_of[j])]]
                 one = clipped_records(self._errors_at(u + personal[j], X[row], y[row]), X[row], s.clip_norm)
                 total = SampledSum(total.value + one.value, s.clip_norm)
-                personal[j] = _inside(personal[j] - rate * one.value, s.radius)
+                if s.collaboration != "full-dp":  # which has no personal part
+                    personal[j] = _inside(personal[j] - rate * one.value, s.radius)
             u = _inside(u - rate * paid.release(total.bounded(f"step {t + 1}: gradient", s.relation)), s.radius)
             mean += (u - mean) / (t + 1)
         return mean
@@ -298,7 +311,7 @@ class _Run:
         silent, open_ = s.collaboration == "per-silo", s.collaboration == "without-dp"
         statement = JointStatement(
             algorithm=type(s).__name__, recipe=s.recipe, epsilon=math.inf if open_ else 0.0 if silent else float(s.epsilon),
-            delta=float(s.delta), unit="owner" if s.recipe == "paper" else s.unit, relation=s.relation, n_owners=n_owners,
+            delta=float(s.delta), unit=s._protected, relation=s.relation, n_owners=n_owners,
             n_units=n_units, sampling_probability=float(self.q), noise_multiplier=self.multiplier,
             steps=sum(event.steps for event in self.events), simulated=self.randomness.simulated,
             noise=self.randomness.fast_description, events=tuple(self.events),
@@ -321,7 +334,7 @@ class _Run:
         noise_std = SampledReleases.noise_std(multiplier, contribution, entries)
         event = SampledGaussianEvent(
             name, float(self.q), multiplier, self.steps, s.relation, group, contribution, noise_std, entries,
-            self.randomness.simulated,
+            self.randomness.simulated, s._protected,
         )  # fmt: skip
         paid = SampledReleases(event, self.book, self.randomness)
         self.events.append(event)
