@@ -21,6 +21,7 @@ from commonground.ledger import DurableLedger, InMemoryLedger
 DELTA = 1e-6
 LEARNERS = {
     "fedrep": cg.PrivateFedRep(2, delta=DELTA, n_rounds=3, simulation_seed=1),
+    "altmin": cg.PrivateAltMin(2, delta=DELTA, n_rounds=3, simulation_seed=1),
     "single": cg.SingleModel(delta=DELTA, simulation_seed=1),
 }
 
