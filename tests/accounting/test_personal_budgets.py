@@ -83,6 +83,21 @@ def test_weights_leave_room_for_rounding_and_add_up_exactly() -> None:
     np.testing.assert_array_equal(weights * 2**20, np.floor(weights * 2**20))
 
 
+def test_room_for_rounding_grows_with_the_number_of_people() -> None:
+    epsilons = np.where(np.arange(3_000_000) % 2, 0.3, 1.0)
+    mus = gaussian_mus(np.array([0.3, 1.0]), DELTA)
+    weight = PersonalBudgets(epsilons, DELTA).weights[1]
+    assert weight + rounding_margin(3_000_000) <= mus[0] / mus[1]
+
+
+def test_every_block_has_its_own_peoples_weights() -> None:
+    users, _ = cg.datasets.make_shared_subspace(n_users=200, n_features=4, seed=1)
+    weights = np.linspace(0.1, 1.0, 200)
+    blocks = list(users.weighted(weights).blocks(max_bytes=4000))
+    assert len(blocks) > 3
+    np.testing.assert_array_equal(np.concatenate([block.person_weights for block in blocks]), weights)
+
+
 @pytest.fixture(scope="module")
 def people() -> tuple[cg.Users, np.ndarray]:
     users, _ = cg.datasets.make_shared_subspace(n_users=400, n_features=6, seed=1)
