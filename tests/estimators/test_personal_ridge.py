@@ -9,12 +9,15 @@ import pytest
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.clipping import ridge_sensitivity
+from commonground.contributions.moments import moment_sums
+from commonground.engines.local import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
     METHODS,
     coefficient_error_bound,
     coefficient_radius,
     sampling_probabilities,
+    unit_scale,
 )
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.ledger.durable import summary
@@ -155,6 +158,21 @@ def test_theorem_2_5_bounds_the_error() -> None:
 
 
 # ---- the guarantee --------------------------------------------------------------------------------------------------
+
+
+def test_one_person_can_move_the_solution_by_nearly_half_of_what_the_theorem_allows() -> None:
+    """P3's η = λΣε / (2√d(1 + √d B)), and nine people without rows of their own beside one whose label is turned round."""
+    assert ridge_sensitivity(4, 2.0, 10.0, 0.5) == pytest.approx(2 * 2 * (1 + 2 * 0.5) / (2.0 * 10))
+    X = np.vstack([np.zeros((9, 1)), [[1.0]]])
+    bounded = [
+        sum_over_people(
+            cg.Users.from_arrays(X, np.append(np.zeros(9), label), np.arange(10)),
+            lambda block: moment_sums(block, unit_scale(np.zeros(1), np.ones(1), -1.0, 1.0, intercept=False)),
+        ).bounded_ridge(1.0, 10.0, coefficient_radius(1.0, 1), "θ")
+        for label in (1.0, -1.0)
+    ]
+    moved = abs(float(bounded[0].value[0] - bounded[1].value[0]))
+    assert 0.4 * bounded[0].sensitivity < moved <= bounded[0].sensitivity
 
 
 @pytest.mark.parametrize("threshold", ["max", "mean", 0.4, 7.0])
