@@ -8,8 +8,7 @@ from commonground.accounting.budgets import PureBudget
 from commonground.accounting.events import LaplaceEvent, epsilon_spent, event_from_dict
 from commonground.clipping import BoundedSum
 from commonground.errors import BudgetError
-from commonground.gate import perturb, randomness_from, sample_people
-from commonground.gate.noise import _exponentials, coins
+from commonground.gate import noise, perturb, randomness_from, sample_people
 from commonground.ledger import InMemoryLedger
 
 RUNS = 3000
@@ -22,10 +21,10 @@ def test_radius_is_gamma_and_direction_uniform(seed: int | None) -> None:
     source, d = randomness_from(seed), 3
     ledger = InMemoryLedger(PureBudget(1e6))
     bounded = BoundedSum(np.array([1.0, -2.0, 3.0]), sensitivity=0.5, name="v")
-    noise = np.array([perturb(bounded, 0.25, ledger, source).value for _ in range(RUNS)]) - bounded.value
-    radius = np.linalg.norm(noise, axis=1)
+    added = np.array([perturb(bounded, 0.25, ledger, source).value for _ in range(RUNS)]) - bounded.value
+    radius = np.linalg.norm(added, axis=1)
     assert stats.kstest(radius, stats.gamma(d, scale=2.0).cdf).pvalue > 1e-6
-    first = noise[:, 0] / radius  # a coordinate of a uniform point on the sphere is uniform itself (Archimedes)
+    first = added[:, 0] / radius  # a coordinate of a uniform point on the sphere is uniform itself (Archimedes)
     assert stats.kstest(first, stats.uniform(-1, 2).cdf).pvalue > 1e-6
 
 
@@ -78,14 +77,17 @@ def test_events_survive_a_file_and_add_up() -> None:
 def test_the_tail_of_one_dimension_is_dense() -> None:
     """Numbers whose logarithm is taken have 52 bits however small they are; a plain uniform one would have 24 at e⁻¹⁹."""
     source = randomness_from(3)
-    draws = _exponentials(400_000, source)
+    draws = noise._exponentials(400_000, source)
     assert stats.kstest(draws, stats.expon.cdf).pvalue > 1e-6
     far = np.sort(draws[draws > 9])
     assert len(np.unique(far)) == len(far) > 10
 
 
-def test_small_probabilities_are_never_rounded_up() -> None:
-    assert not coins(np.full(10_000, 2.0**-53), randomness_from(1)).any()
+def test_small_probabilities_are_never_rounded_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the smallest number that can be drawn: of 2⁵² equally likely ones, as many are below as the probability says."""
+    monkeypatch.setattr(noise, "_random_bits", lambda size, source: np.zeros(size))
+    drawn = noise.coins(np.array([0.0, 2.0**-53, 2.0**-52]), randomness_from(1))
+    assert drawn.tolist() == [False, False, True]
 
 
 @pytest.mark.statistical
