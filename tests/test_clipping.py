@@ -69,6 +69,9 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "mean features": lambda b: mean_feature_sums(b, LOWEST).clipped_at(121, "f"),
     "mean feature sizes": lambda b: mean_feature_sums(b, LOWEST).histogram("f"),
     "mean gradients after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, LOWEST).clipped_at(119, "r"),
+    "mean gradients after heads, high clip": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, LOWEST).clipped_at(
+        LOWEST + WINDOW - 1, "r"
+    ),
     "sizes after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, False, LOWEST).histogram("r"),
     "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
     "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
