@@ -107,6 +107,11 @@ def test_no_choice_is_more_likely_than_claimed(recipe: str) -> None:
     assert max(line.reach for line in report.releases if line.reach is not None) > 0.4
 
 
+def test_few_people_follow_released_sizes_only() -> None:
+    """Sizes that were read past the gate would steer the clip, and a huge person would show for certain."""
+    assert not run_audit("fedrep-few", runs=20, pair="huge").refuted
+
+
 @pytest.mark.parametrize("recipe", ["fedrep", "fedrep-paper", "altmin", "altmin-paper", "single-model"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_whoever_is_replaced_nothing_is_certain_and_no_sum_moves_too_far(recipe: str, pair: str) -> None:
