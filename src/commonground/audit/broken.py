@@ -17,11 +17,10 @@ from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
 from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums, SymmetricSums
 from commonground.estimators import (
-    altmin,
     altmin_paper,
     exponential_subspace,
-    fedrep,
     fedrep_paper,
+    initial_embedding,
     margin_classifier,
     rounds,
 )
@@ -71,8 +70,7 @@ def unclipped_init() -> Iterator[None]:
         return replace(altmin_paper_sums(block, rows_per_user, 1e150), clip_norm=bounded.clip_norm)
 
     with (
-        patch.object(fedrep, "direction_sums", raw_directions),
-        patch.object(altmin, "direction_sums", raw_directions),
+        patch.object(initial_embedding, "direction_sums", raw_directions),
         patch.object(fedrep_paper, "pair_sums", raw_pairs),
         patch.object(altmin_paper, "normalised_pair_sums", raw_normalised_pairs),
     ):

@@ -9,9 +9,8 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
-from commonground.clipping import BinnedSums, from_symmetric_half
+from commonground.clipping import BinnedSums
 from commonground.contributions.convex_gradients import convex_gradient_sums
-from commonground.contributions.directions import direction_sums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
@@ -20,6 +19,7 @@ from commonground.errors import InputError
 from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
+from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.moment_system import MomentSystem, release_moment_system
 from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
@@ -200,7 +200,7 @@ class PrivateAltMin(PersonalModel):
                     centred=self.fit_intercept, with_intercept=self.fit_intercept,
                 ):  # fmt: skip
                     advance()
-            U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             system = release_moment_system(
                 users, U, shared, self.fit_intercept, door, mu["moment sizes"], mu["moments"]
             )
@@ -273,17 +273,6 @@ def _better_mean(
 
 def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray(values - U @ (U.T @ values))
-
-
-def _release_initial_embedding(
-    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
-) -> np.ndarray:
-    """The top-k eigenvectors of the released second moment of everybody's own direction (in place of Alg. 3)."""
-    d = users.n_features
-    mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
-    sums = sum_over_people(users, lambda block: direction_sums(block, mean, intercept, local_intercept))
-    half = door.release(sums.bounded("initial embedding"), mu).value
-    return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, d))[1][:, -rank:])
 
 
 def _with_signs(users: Users) -> Users:

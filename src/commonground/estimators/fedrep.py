@@ -7,8 +7,7 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
-from commonground.clipping import BinnedSums, from_symmetric_half
-from commonground.contributions.directions import direction_sums
+from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
@@ -19,6 +18,7 @@ from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.few_people import FEW, information
+from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
@@ -169,7 +169,7 @@ class PrivateFedRep(PersonalModel):
                     with_intercept=self.fit_intercept,
                 ):  # fmt: skip
                     advance()
-            U = _release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             if few:
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance)
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
@@ -221,17 +221,6 @@ def _refine_mean(
     share = signal_share(across, gradient.noise_std, U.shape[0] - U.shape[1])
     coef = shared.coef + share / (gradient.people * energy) * across
     return SharedMean(coef, shared.intercept, gradient.edge)
-
-
-def _release_initial_embedding(
-    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
-) -> np.ndarray:
-    """The top-k eigenvectors of the released second moment of everybody's own direction (in place of Alg. 2)."""
-    d = users.n_features
-    mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
-    sums = sum_over_people(users, lambda block: direction_sums(block, mean, intercept, local_intercept))
-    half = door.release(sums.bounded("initial embedding"), mu).value
-    return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, d))[1][:, -rank:])
 
 
 def _gradient_sums(
