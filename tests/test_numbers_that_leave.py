@@ -29,7 +29,7 @@ from commonground import cli
 from commonground.accounting.budgets import Budget
 from commonground.clipping import N_BINS, BinnedSums, BoundedSum, ClippedSums, DirectionSums, SizeCounts, lower_edge
 from commonground.errors import CommongroundError
-from commonground.estimators import feature_energy, fedrep, rounds, shared_mean
+from commonground.estimators import feature_energy, fedrep, initial_embedding, rounds, shared_mean
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
 from commonground.users import Block
@@ -146,7 +146,7 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         for module, name in (
             (fedrep, "embedding_gradient_sums"),
             (fedrep, "residual_gradient_sums"),
-            (fedrep, "direction_sums"),
+            (initial_embedding, "direction_sums"),
             (feature_energy, "energy_counts"),
             (shared_mean, "mean_gradient_sums"),
         ):
