@@ -20,7 +20,7 @@ from rich.table import Table
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.contributions.paper_altmin import system_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators import altmin_paper
 from commonground.estimators.moment_system import release_moment_system
 from commonground.estimators.rounds import Door
@@ -84,7 +84,7 @@ def main() -> None:
         return release_moment_system(users, U, None, False, door, 0.02, 0.08)
 
     first = cg.Users.from_arrays(block.X[: some * 10], block.y[: some * 10], np.repeat(np.arange(some), 10))
-    ours = sum_over_people(first, lambda b: system_sums(b, U, 10, False, ETA, ZETA)[0]).value
+    ours = sum_over_people(first, system_sums, U, 10, False, ETA, ZETA).matrix.value
     slow = [n / some * spent for spent in seconds(lambda: row_by_row(X, y, U), 3)]
     theirs = row_by_row(X, y, U)[0]
     wrong = float(np.abs(ours - theirs).max() / np.abs(theirs).max())

@@ -95,9 +95,9 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
         117, "h"
     ),
     "AltMin as printed: pairs": lambda b: normalised_pair_sums(b, 8, 0.3).bounded("a"),
-    "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[0].bounded("a"),
-    "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3)[1].bounded("a"),
-    "AltMin as printed: matrix of quarters": lambda b: system_sums(b, U, 8, True, 0.5, 0.3)[0].bounded("a"),
+    "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3).matrix.bounded("a"),
+    "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3).vector.bounded("a"),
+    "AltMin as printed: matrix of quarters": lambda b: system_sums(b, U, 8, True, 0.5, 0.3).matrix.bounded("a"),
     "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
     "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),

@@ -25,7 +25,7 @@ import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose, gaussian_delta, gaussian_epsilon
 from commonground.clipping import CHUNK, BoundedSum, ClippedSums, DirectionSums, SizeCounts, rounding_margin
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import BillboardError, InputError
 from commonground.estimators import rounds
 from commonground.gate import Randomness, Release, release

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from commonground.tables import (
     require_finite,
     require_unique,
 )
+
+if TYPE_CHECKING:
+    from commonground.engines import Engine
 
 
 @dataclass(frozen=True, repr=False)
@@ -98,6 +101,7 @@ class Users:
         self.user_name = user_name
         self.budgets: np.ndarray | None = None  # (n,) everybody's own ε, where the table has them
         self._weights: np.ndarray | None = None
+        self.engine: Engine | None = None  # who reads the rows; None: this process
 
     def __repr__(self) -> str:
         return f"Users(n_users={self.n_users}, n_features={self.n_features})"

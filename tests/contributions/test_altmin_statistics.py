@@ -71,7 +71,8 @@ def test_system_of_algorithm_2_row_by_row(split: bool, rows: int) -> None:
             W *= min(1.0, eta / np.linalg.norm(W))
             W_sum += np.outer(W, W)
             b_sum += np.clip(y[i], -zeta, zeta) * W
-    matrix, vector = system_sums(block, U, rows, split, eta, zeta)
+    sums = system_sums(block, U, rows, split, eta, zeta)
+    matrix, vector = sums.matrix, sums.vector
     np.testing.assert_allclose(matrix.value, W_sum, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(vector.value, b_sum, rtol=1e-9, atol=1e-11)
     most = rows // (4 if split else 2)

@@ -10,7 +10,7 @@ import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.clipping import ridge_sensitivity
 from commonground.contributions.moments import moment_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
     METHODS,

@@ -1,5 +1,7 @@
 """Each person's gradient for the shared part, summed by size over a block of people."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from commonground.clipping import BinnedSums
@@ -43,9 +45,15 @@ def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
 
 
 def mean_gradient_sums(
-    block: Block, mean: np.ndarray, intercept: float, centred: bool, with_intercept: bool, lowest: int
-) -> BinnedSums:
-    """Person j sends (X_jᵀ r_j, Σ r_j)/m_j, r_j the residual of the one linear model for everybody."""
+    block: Block, mean: np.ndarray, intercept: float, centred: bool, with_intercept: bool, lowest: int,
+    centre: np.ndarray | None = None,
+) -> BinnedSums:  # fmt: skip
+    """Person j sends (X_jᵀ r_j, Σ r_j)/m_j, r_j the residual of the one linear model for everybody.
+
+    ``centre``: a public point that is taken from every row first.
+    """
+    if centre is not None and centre.any():
+        block = replace(block, X=block.X - centre.astype(block.X.dtype))
     counts, raw, unit = kernels.mean_gradients(
         block.X, block.y, block.offsets, block.person_weights, mean.astype(block.X.dtype), intercept, centred,
         with_intercept, lowest, WINDOW, int(np.diff(block.offsets).max()),

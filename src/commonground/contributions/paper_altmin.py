@@ -6,6 +6,7 @@ p pairs of rows at most p ζ². A row that is not finite sends nothing.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
@@ -119,9 +120,23 @@ def _pairs(X, y, offsets, weights, m_public, zeta):  # type: ignore[no-untyped-d
     return sums
 
 
+@dataclass(frozen=True, repr=False)
+class SystemSums:
+    """Both sums of Algorithm 2 from one read of the rows; private."""
+
+    matrix: PositiveSums
+    vector: ClippedSums
+
+    def __repr__(self) -> str:
+        return "<SystemSums: private>"
+
+    def __add__(self, other: "SystemSums") -> "SystemSums":
+        return SystemSums(self.matrix + other.matrix, self.vector + other.vector)
+
+
 def system_sums(
     block: Block, embedding: np.ndarray, rows_per_user: int, split: bool, eta: float, zeta: float
-) -> tuple[PositiveSums, ClippedSums]:
+) -> SystemSums:
     """Σ W Wᵀ and Σ ỹ W over a block (Alg. 2, lines 1 and 2).
 
     ``split``: the head from the first quarter of her rows and W from the second, as printed. Otherwise both from her first
@@ -133,7 +148,7 @@ def system_sums(
         (eta, zeta),
     )  # fmt: skip
     rows = rows_per_user // parts
-    return (
+    return SystemSums(
         PositiveSums(whole_matrix(matrices.sum(axis=0), *embedding.shape), rows * eta**2, block.n_users),
         ClippedSums(vectors.sum(axis=0).ravel(), rows * eta * zeta, block.n_users),
     )

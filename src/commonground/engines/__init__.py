@@ -1,1 +1,23 @@
-"""Who maps contributions over the blocks of a table; an engine returns sums only and never sees noise or budget."""
+"""Who maps contributions over people: this machine (`local`), or an engine that ``users`` brings along.
+
+Every estimator reads rows through `sum_over_people` alone. What it asks for is a function of `commonground.contributions` and
+the public numbers and arrays it takes, so the question can be sent to where the rows are; only sums come back. No engine
+sees a budget or draws noise.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from commonground.engines.local import Sum, sum_over_blocks
+from commonground.users import Users
+
+
+class Engine(Protocol):
+    def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum: ...
+
+
+def sum_over_people(users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
+    """Add up ``block_sum(block, *public)`` over blocks of whole people, wherever their rows are."""
+    if users.engine is not None:
+        return users.engine.sum_over_people(users, block_sum, *public)
+    return sum_over_blocks(users, block_sum, *public)

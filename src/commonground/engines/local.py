@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol, Self, TypeVar
 
-from commonground.users import Block, Users
+from commonground.users import Users
 
 
 class Addable(Protocol):
@@ -13,15 +13,15 @@ class Addable(Protocol):
 Sum = TypeVar("Sum", bound=Addable)
 
 
-def sum_over_people(users: Users, block_sum: Callable[[Block], Sum]) -> Sum:
-    """Add up ``block_sum`` over all blocks of whole people.
+def sum_over_blocks(users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
+    """Add up ``block_sum(block, *public)`` over all blocks of whole people.
 
     Sums of equally many blocks are added first, like carrying digits. So a block's sum passes through at most
     log₂(blocks) additions, and their rounding stays within ``clipping.rounding_margin`` however the rows are cut.
     """
     waiting: list[tuple[int, Sum]] = []  # (carries so far, sum)
     for block in users.blocks():
-        carries, total = 0, block_sum(block)
+        carries, total = 0, block_sum(block, *public)
         while waiting and waiting[-1][0] == carries:
             carries, total = carries + 1, waiting.pop()[1] + total
         waiting.append((carries, total))

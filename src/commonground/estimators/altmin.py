@@ -14,7 +14,7 @@ from commonground.contributions.convex_gradients import convex_gradient_sums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
@@ -228,14 +228,15 @@ class PrivateAltMin(PersonalModel):
         mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
         local = self.fit_intercept
 
-        def block_sums(block: Block, lowest: int) -> BinnedSums:
+        def sums_from(lowest: int) -> BinnedSums:
             if self.loss != "square":
-                return convex_gradient_sums(block, U, mean, intercept, local, self.loss, of_mean, lowest)
-            if of_mean and mean is not None:
-                return residual_gradient_sums(block, U, mean, intercept, local, lowest)
-            return embedding_gradient_sums(block, U, mean, intercept, local, lowest)
+                return sum_over_people(
+                    users, convex_gradient_sums, U, mean, intercept, local, self.loss, of_mean, lowest
+                )
+            gradients = residual_gradient_sums if of_mean and mean is not None else embedding_gradient_sums
+            return sum_over_people(users, gradients, U, mean, intercept, local, lowest)
 
-        return lambda lowest: sum_over_people(users, lambda block: block_sums(block, lowest))
+        return sums_from
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.recipe == "paper":

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.clipping import ClippedSums, PositiveSums, from_symmetric_half
-from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
-from commonground.engines.local import sum_over_people
+from commonground.clipping import from_symmetric_half
+from commonground.contributions.paper_altmin import SystemSums, normalised_pair_sums, system_sums
+from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.disjoint_groups import DisjointGroups, group_of_each
 from commonground.estimators.moment_system import believed
@@ -87,41 +87,29 @@ def paper_embedding(
     groups = DisjointGroups(users, settings.n_rounds, door)
     for t in range(settings.n_rounds):  # Alg. 1, lines 3 to 7
         if settings.schedule == "groups":
-            matrix, vector = _system(groups.people(t), U, settings)
-            M = groups.release(matrix.bounded("rounds on disjoint groups: matrix"), t, mu["matrix"])
-            b = groups.release(vector.bounded("rounds on disjoint groups: vector"), t, mu["vector"])
+            sums = _system(groups.people(t), U, settings)
+            M = groups.release(sums.matrix.bounded("rounds on disjoint groups: matrix"), t, mu["matrix"])
+            b = groups.release(sums.vector.bounded("rounds on disjoint groups: vector"), t, mu["vector"])
         else:
-            matrix, vector = _system(users, U, settings)
-            M = door.release(matrix.bounded(f"round {t + 1}: matrix"), mu["matrix"])
-            b = door.release(vector.bounded(f"round {t + 1}: vector"), mu["vector"])
+            sums = _system(users, U, settings)
+            M = door.release(sums.matrix.bounded(f"round {t + 1}: matrix"), mu["matrix"])
+            b = door.release(sums.vector.bounded(f"round {t + 1}: vector"), mu["vector"])
         U = np.linalg.qr(_solve(M, b).reshape(rank, d).T)[0]  # Alg. 2, lines 3 and 4
     return np.ascontiguousarray(U)
 
 
 def _release_start(users: Users, rank: int, door: Door, settings: AltMinSettings, mu: float) -> np.ndarray:
     """Algorithm 3."""
-    sums = sum_over_people(
-        users, lambda block: normalised_pair_sums(block, settings.rows_per_user, settings.response_clip)
-    )
+    sums = sum_over_people(users, normalised_pair_sums, settings.rows_per_user, settings.response_clip)
     half = door.release(sums.bounded("initialisation (Alg. 3)"), mu).value
     return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, users.n_features))[1][:, -rank:])
 
 
-@dataclass(frozen=True, repr=False)
-class _System:
-    """Both sums of Algorithm 2 from one read of the rows; private."""
-
-    matrix: PositiveSums
-    vector: ClippedSums
-
-    def __add__(self, other: "_System") -> "_System":
-        return _System(self.matrix + other.matrix, self.vector + other.vector)
-
-
-def _system(users: Users, U: np.ndarray, settings: AltMinSettings) -> tuple[PositiveSums, ClippedSums]:
-    split, clips = settings.schedule == "groups", (settings.model_clip, settings.response_clip)
-    both = sum_over_people(users, lambda block: _System(*system_sums(block, U, settings.rows_per_user, split, *clips)))
-    return both.matrix, both.vector
+def _system(users: Users, U: np.ndarray, settings: AltMinSettings) -> SystemSums:
+    return sum_over_people(
+        users, system_sums, U, settings.rows_per_user, settings.schedule == "groups", settings.model_clip,
+        settings.response_clip,
+    )  # fmt: skip
 
 
 def _solve(matrix: Release, vector: Release) -> np.ndarray:

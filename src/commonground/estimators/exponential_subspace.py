@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from commonground.billboard import Billboard
 from commonground.clipping import ScoreSums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.subspace_scores import SMALLEST_SHARE, subspace_scores
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.rounds import Door
@@ -172,12 +171,9 @@ class ExponentialSubspace(PersonalModel):
         paper = self.recipe == "paper"
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         rng = public_generator(self.candidate_seed, "candidate subspaces")
-        scores = partial(
-            subspace_scores, half=paper, centred=self.fit_intercept and not paper,
-            loss_bound=float(self.loss_bound) if paper else 0.0,
-        )  # fmt: skip
+        how = (paper, self.fit_intercept and not paper, float(self.loss_bound) if paper else 0.0)
         embedding, stages = zoom(
-            lambda candidates: sum_over_people(users, partial(scores, candidates=candidates)),  # Alg. 4, line 1
+            lambda candidates: sum_over_people(users, subspace_scores, candidates, *how),  # Alg. 4, line 1
             self._first_candidates(d, k, rng, door.randomness.simulated), budget, door, rng,
             1 if paper else self.n_stages, self.n_candidates,
             reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),

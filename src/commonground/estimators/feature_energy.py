@@ -2,7 +2,7 @@
 
 from commonground.clipping import lower_edge
 from commonground.contributions.directions import energy_counts
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators.rounds import Door
 from commonground.thresholds import LOCATING_WIDTH, densest_window, quantile_bin
 from commonground.users import Users
@@ -10,7 +10,7 @@ from commonground.users import Users
 
 def release_feature_energy(users: Users, centred: bool, door: Door, mu: float) -> float:
     """The median person's mean squared feature value (about her own mean when ``centred``)."""
-    sizes = sum_over_people(users, lambda block: energy_counts(block, centred))
+    sizes = sum_over_people(users, energy_counts, centred)
     counts = door.release(sizes.bounded("feature energy"), mu)
     first = densest_window(counts.value, counts.noise_std)
     return lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2

@@ -11,7 +11,7 @@ from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
@@ -211,10 +211,7 @@ def _refine_mean(
     """One step on w₀ with everybody's head fitted: what the mean still misses outside the span of U."""
 
     def sums_from(lowest: int) -> BinnedSums:
-        return sum_over_people(
-            users,
-            lambda block: residual_gradient_sums(block, U, shared.coef, shared.intercept, local_intercept, lowest),
-        )
+        return sum_over_people(users, residual_gradient_sums, U, shared.coef, shared.intercept, local_intercept, lowest)
 
     gradient = release_clipped(sums_from, shared.edge, door, mu_size, mu_sum, f"{name}, shared mean")
     across = gradient.value[0] - U @ (U.T @ gradient.value[0])  # along U heads absorb it
@@ -227,6 +224,4 @@ def _gradient_sums(
     users: Users, U: np.ndarray, shared: SharedMean | None, local_intercept: bool, lowest: int
 ) -> BinnedSums:
     mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
-    return sum_over_people(
-        users, lambda block: embedding_gradient_sums(block, U, mean, intercept, local_intercept, lowest)
-    )
+    return sum_over_people(users, embedding_gradient_sums, U, mean, intercept, local_intercept, lowest)

@@ -22,7 +22,7 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.clipping import ClippedSums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import RecipeWarning
 from commonground.estimators.rounds import Door
 from commonground.users import Users
@@ -55,12 +55,10 @@ def paper_embedding(users: Users, rank: int, budget: Budget, door: Door, setting
         )
 
     def init_sums() -> ClippedSums:
-        return sum_over_people(users, lambda block: pair_sums(block, psi_init))
+        return sum_over_people(users, pair_sums, psi_init)
 
     def round_sums(U: np.ndarray, t: int) -> ClippedSums:
-        return sum_over_people(
-            users, lambda block: batch_gradient_sums(block, U, batch, 2 * batch * t, settings.clip_norm)
-        )
+        return sum_over_people(users, batch_gradient_sums, U, batch, 2 * batch * t, settings.clip_norm)
 
     # Alg. 2: σ̂_init = (2ψ_init/n)·√(2 log(1.25/δ))/ε, so μ = sensitivity/σ is
     # but never less noise than the exact calibration asks for: the printed formulas are not valid for large ε.

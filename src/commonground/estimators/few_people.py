@@ -24,7 +24,7 @@ import numpy as np
 from commonground.clipping import N_BINS, BinnedSums, lower_edge
 from commonground.contributions.gradients import WINDOW
 from commonground.contributions.whitened import whitened_gradient_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators.rounds import Door, locate_sizes
 from commonground.users import Users
 
@@ -120,4 +120,4 @@ def fit_sizes(
 
 
 def _sums(users: Users, U: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
-    return sum_over_people(users, lambda block: whitened_gradient_sums(block, U, local_intercept, lowest))
+    return sum_over_people(users, whitened_gradient_sums, U, local_intercept, lowest)

@@ -7,7 +7,7 @@ import numpy as np
 
 from commonground.clipping import from_symmetric_half
 from commonground.contributions.directions import direction_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators.rounds import Door
 from commonground.estimators.shared_mean import SharedMean
 from commonground.users import Users
@@ -19,6 +19,6 @@ def release_initial_embedding(
     """Its top-k eigenvectors, (d, k)."""
     d = users.n_features
     mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
-    sums = sum_over_people(users, lambda block: direction_sums(block, mean, intercept, local_intercept))
+    sums = sum_over_people(users, direction_sums, mean, intercept, local_intercept)
     half = door.release(sums.bounded("initial embedding"), mu).value
     return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, d))[1][:, -rank:])

@@ -1,7 +1,6 @@
 """Personalised classification with a margin: project, then choose (P2, Algorithm 3)."""
 
 import math
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import ClassifierMixin
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard import Billboard
 from commonground.contributions.margins import margin_scores, second_half_margin_heads
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.exponential_subspace import zoom
@@ -121,12 +120,9 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         d = users.n_features
         M = sign_projection(projected, d, rng) if projected < d else np.eye(d)  # Alg. 3, line 1
         scale = math.sqrt(2.0)
-        scores = partial(
-            margin_scores, projection=M, half=paper, margin=float(self.margin), length=float(self.head_bound),
-            radius=float(self.feature_bound),
-        )  # fmt: skip
+        how = (M, paper, float(self.margin), float(self.head_bound), float(self.feature_bound))
         chosen, stages = zoom(
-            lambda candidates: sum_over_people(users, partial(scores, candidates=scale * candidates)),
+            lambda candidates: sum_over_people(users, margin_scores, scale * candidates, *how),
             random_subspaces(self.n_candidates, projected, k, rng),
             budget, door, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
         )  # fmt: skip

@@ -21,7 +21,7 @@ import numpy as np
 
 from commonground.clipping import from_symmetric_half, lower_edge
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators.rounds import Door
 from commonground.estimators.shared_mean import SharedMean
 from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
@@ -50,13 +50,13 @@ def release_moment_system(
 ) -> MomentSystem:
     """The sizes of people's moments, a clip at their median, the clipped sum; two reads of the rows."""
     mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
-    sizes = sum_over_people(users, lambda block: embedding_moment_sizes(block, U, mean, intercept, centred))
+    sizes = sum_over_people(users, embedding_moment_sizes, U, mean, intercept, centred)
     counts = door.release(sizes.bounded("moments: sizes"), mu_size)
     first = densest_window(counts.value, counts.noise_std)
     inside = counts.value[first : first + LOCATING_WIDTH]
     edge = int(np.clip(round(quantile_bin(inside, first, CLIP_QUANTILE)), first + 1, first + LOCATING_WIDTH - 1))
     clip_norm = lower_edge(edge)
-    sums = sum_over_people(users, lambda block: embedding_moment_sums(block, U, mean, intercept, centred, clip_norm))
+    sums = sum_over_people(users, embedding_moment_sums, U, mean, intercept, centred, clip_norm)
     released = door.release(sums.bounded("moments: clipped sum"), mu_sum)
     # As for gradients: never fewer than a tenth of all people, whatever the noise says. How many there are is public.
     people = max(effective_people(inside, first, edge), 0.1 * float(sizes.counts.sum()))

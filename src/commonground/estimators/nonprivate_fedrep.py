@@ -3,14 +3,13 @@
 import numpy as np
 
 from commonground.billboard import Billboard, Statement
-from commonground.clipping import DirectionSums
 from commonground.contributions.directions import direction_sums
 from commonground.contributions.objective import loss_and_gradient
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.own_data import pooled_least_squares
 from commonground.ledger import Ledger
-from commonground.users import Block, Users
+from commonground.users import Users
 
 
 class NonPrivateFedRep(PersonalModel):
@@ -42,9 +41,6 @@ class NonPrivateFedRep(PersonalModel):
         d, k = users.n_features, self.rank
         mean, intercept = pooled_least_squares(users, self.fit_intercept) if self.shared_mean else (np.zeros(d), 0.0)
 
-        def directions(block: Block) -> DirectionSums:
-            return direction_sums(block, mean, intercept, self.fit_intercept)
-
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
             U, w = flat[d:].reshape(d, k), flat[:d]
             loss, along_U, along_w = 0.0, np.zeros((d, k)), np.zeros(d)
@@ -54,7 +50,9 @@ class NonPrivateFedRep(PersonalModel):
             along_w = along_w if self.shared_mean else np.zeros(d)
             return loss / users.n_rows, np.concatenate([along_w, along_U.ravel()]) / users.n_rows
 
-        U = np.linalg.eigh(sum_over_people(users, directions).second_moment)[1][:, -k:]
+        U = np.linalg.eigh(sum_over_people(users, direction_sums, mean, intercept, self.fit_intercept).second_moment)[
+            1
+        ][:, -k:]
         options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
         found = minimize(objective, np.concatenate([mean, U.ravel()]), jac=True, method="L-BFGS-B", options=options).x
         mean, U = found[:d], found[d:].reshape(d, k)

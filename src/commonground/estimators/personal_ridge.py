@@ -11,7 +11,7 @@ from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard import Billboard
 from commonground.clipping import from_symmetric_half
 from commonground.contributions.moments import PublicScale, moment_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
 from commonground.estimators.rounds import Door
@@ -176,7 +176,7 @@ class PersonalBudgetRidge(PersonalModel):
         else:
             epsilon, weights = budgets.largest.epsilon, budgets.weights
             total = float(weights.sum())
-        moments = sum_over_people(users.weighted(weights), lambda block: moment_sums(block, scale))
+        moments = sum_over_people(users.weighted(weights), moment_sums, scale)
         solution = moments.bounded_ridge(self.alpha, total, radius, "ridge coefficients")
         return door.perturb(solution, epsilon * (1 - 1e-9)).value
 
@@ -265,7 +265,7 @@ def _released_statistics(
     users: Users, scale: PublicScale, alpha: float | None, budget: Budget, door: Door
 ) -> np.ndarray:
     """Ridge on the released second moment, repaired: what is known of it without noise put in, made positive."""
-    moments = sum_over_people(users, lambda block: moment_sums(block, scale))
+    moments = sum_over_people(users, moment_sums, scale)
     total = float(users.person_weights.sum())  # public, as budgets are
     released = door.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
     size = len(moments.value)

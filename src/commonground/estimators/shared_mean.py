@@ -5,16 +5,16 @@ common mean, the shrinkage of the step leaves w₀ near zero.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import mean_feature_sums, mean_gradient_sums
-from commonground.engines.local import sum_over_people
+from commonground.engines import sum_over_people
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
-from commonground.users import Block, Users
+from commonground.users import Users
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def release_feature_centre(users: Users, door: Door, *, mu_locate: float, mu_siz
     """About where features lie: the mean of people's mean rows, each clipped. A guess that is off costs speed only."""
 
     def sums_from(lowest: int) -> BinnedSums:
-        return sum_over_people(users, lambda block: mean_feature_sums(block, lowest))
+        return sum_over_people(users, mean_feature_sums, lowest)
 
     edge = locate_sizes(sums_from, door, mu_locate, "feature centre")
     total = release_clipped(sums_from, edge, door, mu_size, mu_sum, "feature centre")
@@ -80,8 +80,6 @@ def release_feature_centre(users: Users, door: Door, *, mu_locate: float, mu_siz
 def _sums(
     users: Users, model: SharedMean, centre: np.ndarray, centred: bool, with_intercept: bool, lowest: int
 ) -> BinnedSums:
-    def block_sums(block: Block) -> BinnedSums:
-        moved = replace(block, X=block.X - centre.astype(block.X.dtype)) if centre.any() else block
-        return mean_gradient_sums(moved, model.coef, model.intercept, centred, with_intercept, lowest)
-
-    return sum_over_people(users, block_sums)
+    return sum_over_people(
+        users, mean_gradient_sums, model.coef, model.intercept, centred, with_intercept, lowest, centre
+    )
