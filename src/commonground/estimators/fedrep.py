@@ -12,6 +12,7 @@ from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.engines import sum_over_people
+from commonground.engines.device import on_device
 from commonground.errors import InputError
 from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
@@ -60,6 +61,7 @@ class PrivateFedRep(PersonalModel):
     n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
         (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
     paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
@@ -104,6 +106,7 @@ class PrivateFedRep(PersonalModel):
         shared_mean: bool = True,
         n_rounds: int | None = None,
         keep_heads: bool = True,
+        device: str = "cpu",
         simulation_seed: int | None = None,
         verbose: bool = False,
         paper_settings: PaperSettings | None = None,
@@ -117,6 +120,7 @@ class PrivateFedRep(PersonalModel):
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
         self.keep_heads = keep_heads
+        self.device = device
         self.simulation_seed = simulation_seed
         self.verbose = verbose
         self.paper_settings = paper_settings
@@ -124,6 +128,7 @@ class PrivateFedRep(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
+        users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
