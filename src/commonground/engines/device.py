@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from commonground.clipping import LOWEST_EXPONENT, N_BINS, BoundedSum, SizeCounts, lower_edge, rounding_margin
+from commonground.clipping import LOWEST_EXPONENT, N_BINS, BoundedSum, ClippedSums, SizeCounts, lower_edge
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
@@ -140,4 +140,4 @@ class DeviceSums:
             factors = torch.where(bins == 0, 0.0, torch.where(bins < edge, 1.0, above))
             sums.append(weighted_sum(people, weights * factors).cpu().numpy())
             n_users += len(bins)
-        return BoundedSum(np.sum(sums, axis=0), 2.0 * clip_norm * (1.0 + rounding_margin(n_users)), name)
+        return ClippedSums(np.sum(sums, axis=0), clip_norm, n_users).bounded(name)
