@@ -16,7 +16,7 @@ stated μ (``accounting.personal``).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -68,6 +68,10 @@ class BoundedSum:
 
     def __repr__(self) -> str:
         return f"<BoundedSum {self.name!r}: private, sensitivity {self.sensitivity:.6g}>"
+
+    def in_units_of(self, unit: float) -> "BoundedSum":
+        """The same sum, counted in a public unit."""
+        return replace(self, value=self.value / unit, sensitivity=self.sensitivity / unit)
 
 
 def rounding_margin(n_users: int) -> float:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.gaussian import compose
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
@@ -21,6 +22,7 @@ from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.few_people import FEW, information
 from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
+from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -60,6 +62,7 @@ class PrivateFedRep(PersonalModel):
     shared_mean : release a shared linear model w₀ first (paid for).
     n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
         (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank.
+    sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
@@ -105,6 +108,7 @@ class PrivateFedRep(PersonalModel):
         fit_intercept: bool = True,
         shared_mean: bool = True,
         n_rounds: int | None = None,
+        sample_rate: float | None = None,
         keep_heads: bool = True,
         device: str = "cpu",
         simulation_seed: int | None = None,
@@ -119,6 +123,7 @@ class PrivateFedRep(PersonalModel):
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
+        self.sample_rate = sample_rate
         self.keep_heads = keep_heads
         self.device = device
         self.simulation_seed = simulation_seed
@@ -130,6 +135,8 @@ class PrivateFedRep(PersonalModel):
         budget, users = self._declared(users)
         users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        if self.sample_rate is not None and (self.recipe == "paper" or self._personal is not None):
+            raise InputError("sample_rate goes with the default recipe and one epsilon for everybody only.")
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
@@ -147,7 +154,13 @@ class PrivateFedRep(PersonalModel):
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
             statement=door.statement(
-                "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=self.rank
+                "Private FedRep",
+                self.recipe,
+                budget,
+                users,
+                budgets=self._personal,
+                rank=self.rank,
+                noise=door.randomness.mixed_description if self.sample_rate is not None else None,
             ),
         )
 
@@ -155,7 +168,7 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         known = information(float(users.person_weights.sum()), users.n_features, self.rank, budget.mu)
-        few = self.n_rounds is None and not self.shared_mean and known < FEW
+        few = self.n_rounds is None and not self.shared_mean and known < FEW and self.sample_rate is None
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
         if few:  # what is not for the mean or the scale is divided otherwise
@@ -179,6 +192,16 @@ class PrivateFedRep(PersonalModel):
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance)
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
+            if self.sample_rate is not None:
+                beside = compose(mu[name] for name in mu if name not in ("sizes", "rounds"))
+                rounds = SampledRounds(users, self.sample_rate, n_rounds, U.size, beside, budget, door)
+                for t in range(n_rounds):
+                    sums_of = partial(_gradient_sums, U=U, shared=shared, local_intercept=self.fit_intercept)
+                    gradient = rounds.release(sums_of, edge, f"round {t + 1}")
+                    edge = gradient.edge
+                    U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
+                    advance()
+                return shared, U
             for t in range(n_rounds):
                 name, one_round = (
                     f"round {t + 1}",
