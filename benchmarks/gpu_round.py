@@ -59,7 +59,8 @@ def slow_person(
     return np.outer(X.T @ (own - P @ v), v) / ((m - k - local) * (v @ v))
 
 
-def compare(kernels: ModuleType, device: str) -> None:
+def compare(kernels: ModuleType, device: str) -> bool:
+    equal = True
     for n, rows, d, k, mean, local, dtype in (
         (300, (10, 10), 50, 2, False, False, torch.float32),
         (300, (1, 40), 13, 3, True, True, torch.float64),
@@ -91,7 +92,8 @@ def compare(kernels: ModuleType, device: str) -> None:
         print(
             f"d={d} k={k} rows {rows[0]}…{rows[1]} {str(dtype)[6:]}: norms off by {off_norm:.1e}, sums by {off_sum:.1e}"
         )
-        assert off_sum < (1e-10 if dtype == torch.float64 else 2e-3)
+        equal &= bool(off_sum < (1e-10 if dtype == torch.float64 else 1e-4))
+    return equal
 
 
 def milliseconds(work: Callable[[], Any], times: int = 10) -> float:
@@ -128,7 +130,7 @@ def one_round(kernels: ModuleType, X: Any, y: Any, offsets: Any, most_rows: int,
     """As engines/device.py does it: everybody's gradient, its bin of sizes, the histogram, the sum clipped at a quantile."""
     people = kernels.person_gradients(X, y, offsets, most_rows, W, k, 0.0, False)
     exponent = torch.frexp(torch.nan_to_num(people.squared, nan=1.0)).exponent
-    counts = torch.bincount((exponent + 200).clamp(0, 400), minlength=401)
+    counts = torch.bincount((exponent + 200).clamp(0, 400), torch.ones_like(people.squared), minlength=401)
     edge = int((counts.cumsum(0) > 0.3 * len(people.squared)).nonzero()[0]) - 200  # here noise would be added
     clip = 2.0 ** ((edge - 1) / 2)
     factors = torch.where(torch.isnan(people.squared), 0.0, (clip / torch.sqrt(people.squared)).clamp(max=1.0))
@@ -141,7 +143,7 @@ def time_rounds(kernels: ModuleType, n: int, m: int, d: int) -> None:
     print(f"{n:,} people × {m} × {d}, float32: one read {read:.2f} ms ({X.numel() * 4 / read / 1e9:.2f} TB/s)")
     for k in (2, 5, 8):
         W = torch.linalg.qr(torch.randn(d, k, device="cuda"))[0].T.contiguous()
-        settings = [(w, p) for w in (1, 2, 4) for p in (1, 4, 16)] if k == 2 else [best]  # noqa: F821
+        settings = [(w, p) for w in (1, 2, 4) for p in (1, 8)] if k == 2 else [best]  # noqa: F821
         timed = {}
         for kernels.WARPS, kernels.PEOPLE in settings:
             timed[kernels.WARPS, kernels.PEOPLE] = milliseconds(
@@ -154,8 +156,9 @@ def time_rounds(kernels: ModuleType, n: int, m: int, d: int) -> None:
         print(f"whole round {whole:.2f} ms: {whole / read:.2f} reads")
         if k == 2:
             print("   all settings:", {s: round(t, 2) for s, t in timed.items()})
-            plain = milliseconds(lambda W=W: plain_round(X, y, W.T.contiguous(), m), times=3)
-            print(f"   plain torch: {plain:.2f} ms, {plain / read:.1f} reads")
+    W = torch.linalg.qr(torch.randn(d, 2, device="cuda"))[0]
+    plain = milliseconds(lambda: plain_round(X, y, W, m), times=3)
+    print(f"plain torch, k=2: {plain:.2f} ms, {plain / read:.1f} reads")
 
 
 def main() -> None:
@@ -165,9 +168,11 @@ def main() -> None:
     parser.add_argument("--features", type=int, default=50)
     given = parser.parse_args()
     kernels = load_kernels()
-    compare(kernels, "cuda")
+    equal = compare(kernels, "cuda")
     print(torch.cuda.get_device_name(), torch.__version__)
     time_rounds(kernels, given.people, given.rows, given.features)
+    if not equal:
+        raise SystemExit("the kernels' sums are not those of the slow computation")
 
 
 if __name__ == "__main__":

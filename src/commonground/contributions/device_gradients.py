@@ -32,11 +32,12 @@ def person_gradients(
     n, d = len(offsets) - 1, X.shape[1]
     width = triton.next_power_of_2(d)
     rows = min(triton.next_power_of_2(most_rows), max(MOST_NUMBERS // width, 1))
+    shift = torch.tensor([intercept], dtype=torch.float64, device=X.device)  # as an argument it would become float32
     g = torch.empty((n, d), dtype=X.dtype, device=X.device)
     factors = torch.empty((n, k), dtype=torch.float64, device=X.device)
     squared = torch.empty(n, dtype=torch.float64, device=X.device)
     _person_gradients[(triton.cdiv(n, PEOPLE),)](
-        X, y, offsets, W.contiguous(), g, factors, squared, n, d, intercept,
+        X, y, offsets, W.contiguous(), shift, g, factors, squared, n, d,
         K=k, KP=triton.next_power_of_2(k), HAS_MEAN=len(W) > k, CENTRED=local_intercept, ROWS=rows, D=width,
         ONE_TILE=most_rows <= rows, N_PEOPLE=PEOPLE, num_warps=WARPS,
     )  # fmt: skip
@@ -57,14 +58,14 @@ def weighted_sum(people: PersonGradients, weights: torch.Tensor) -> torch.Tensor
 
 
 @triton.jit
-def _tile(X, y, W, lo, m, first, d, intercept, K: tl.constexpr, KP: tl.constexpr, HAS_MEAN: tl.constexpr, ROWS: tl.constexpr,
+def _tile(X, y, W, lo, m, first, d, shift, K: tl.constexpr, KP: tl.constexpr, HAS_MEAN: tl.constexpr, ROWS: tl.constexpr,
           D: tl.constexpr):  # fmt: skip
     """Some of a person's rows, their projections P (ROWS, KP) on the embedding, and labels less the shared prediction."""
     row, column, head = first + tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, KP)
     x = tl.load(
         X + (lo + row)[:, None] * d + column[None, :], mask=(row < m)[:, None] & (column < d)[None, :], other=0.0
     )
-    own = tl.load(y + lo + row, mask=row < m, other=0.0).to(tl.float64) - intercept
+    own = tl.load(y + lo + row, mask=row < m, other=0.0).to(tl.float64) - tl.load(shift)
     P = tl.zeros((ROWS, KP), dtype=tl.float64)
     for c in tl.static_range(K):
         w = tl.load(W + c * d + column, mask=column < d, other=0.0)
@@ -93,11 +94,11 @@ def _gram(P, K: tl.constexpr, KP: tl.constexpr):
 
 
 @triton.jit
-def _least_squares(gram, right, ridge_share, K: tl.constexpr, KP: tl.constexpr):
+def _least_squares(gram, right, K: tl.constexpr, KP: tl.constexpr):
     """Gauss and Jordan with a tiny ridge; NaN where a pivot is not positive."""
     head = tl.arange(0, KP)
     diagonal = head[:, None] == head[None, :]
-    ridge = ridge_share * tl.sum(tl.sum(tl.where(diagonal, gram, 0.0), axis=1), axis=0)
+    ridge = 1e-6 * tl.sum(tl.sum(tl.where(diagonal, gram, 0.0), axis=1), axis=0)
     gram += tl.where(diagonal, tl.where((head < K)[:, None], ridge, 1.0), 0.0)
     smallest = ridge
     for c in tl.static_range(K):
@@ -121,7 +122,7 @@ def _pulled_back(x, P, own, v, KP: tl.constexpr):
 
 @triton.jit
 def _person_gradients(
-    X, y, offsets, W, g_out, factors_out, squared_out, n, d, intercept,
+    X, y, offsets, W, shift, g_out, factors_out, squared_out, n, d,
     K: tl.constexpr, KP: tl.constexpr, HAS_MEAN: tl.constexpr, CENTRED: tl.constexpr, ROWS: tl.constexpr, D: tl.constexpr,
     ONE_TILE: tl.constexpr, N_PEOPLE: tl.constexpr,
 ):  # fmt: skip
@@ -134,26 +135,26 @@ def _person_gradients(
             rows = tl.maximum(m, 1).to(tl.float64)
             g = tl.zeros((D,), dtype=X.dtype.element_ty)
             if ONE_TILE:
-                x, P, own = _tile(X, y, W, lo, m, 0, d, intercept, K, KP, HAS_MEAN, ROWS, D)
+                x, P, own = _tile(X, y, W, lo, m, 0, d, shift, K, KP, HAS_MEAN, ROWS, D)
                 if CENTRED:
                     P, own = _centred(P, own, tl.sum(P, axis=0) / rows, tl.sum(own, axis=0) / rows, 0, m, ROWS)
                 right = tl.sum(P * own[:, None], axis=0)
-                v = _least_squares(_gram(P, K, KP), right, 1e-6, K, KP)
+                v = _least_squares(_gram(P, K, KP), right, K, KP)
                 g = _pulled_back(x, P, own, v, KP)
             else:
                 mean_P, mean_own = tl.zeros((KP,), dtype=tl.float64), 0.0 * rows
                 if CENTRED:
                     for first in range(0, m, ROWS):
-                        x, P, own = _tile(X, y, W, lo, m, first, d, intercept, K, KP, HAS_MEAN, ROWS, D)
+                        x, P, own = _tile(X, y, W, lo, m, first, d, shift, K, KP, HAS_MEAN, ROWS, D)
                         mean_P, mean_own = mean_P + tl.sum(P, axis=0) / rows, mean_own + tl.sum(own, axis=0) / rows
                 gram, right = tl.zeros((KP, KP), dtype=tl.float64), tl.zeros((KP,), dtype=tl.float64)
                 for first in range(0, m, ROWS):
-                    x, P, own = _tile(X, y, W, lo, m, first, d, intercept, K, KP, HAS_MEAN, ROWS, D)
+                    x, P, own = _tile(X, y, W, lo, m, first, d, shift, K, KP, HAS_MEAN, ROWS, D)
                     P, own = _centred(P, own, mean_P, mean_own, first, m, ROWS)
                     gram, right = gram + _gram(P, K, KP), right + tl.sum(P * own[:, None], axis=0)
-                v = _least_squares(gram, right, 1e-6, K, KP)
+                v = _least_squares(gram, right, K, KP)
                 for first in range(0, m, ROWS):
-                    x, P, own = _tile(X, y, W, lo, m, first, d, intercept, K, KP, HAS_MEAN, ROWS, D)
+                    x, P, own = _tile(X, y, W, lo, m, first, d, shift, K, KP, HAS_MEAN, ROWS, D)
                     P, own = _centred(P, own, mean_P, mean_own, first, m, ROWS)
                     g += _pulled_back(x, P, own, v, KP)
             freedom = (m - K).to(tl.float64)
