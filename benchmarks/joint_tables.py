@@ -1,13 +1,21 @@
-"""Every cell of P4's tables, one JSON line each; made for a GPU, where all of it takes minutes.
+"""Every cell of P4's tables, one JSON line each; made for a GPU, which several processes share.
 
-python benchmarks/joint_tables.py table1 table4 table2 figure1 --out cells.jsonl [--seeds 5] [--part 0 --parts 2]
+python benchmarks/joint_tables.py speed table1 table4 baselines table2 tuned figure1 --out cells.jsonl [--seeds 5] [--processes 15]
+
+Jobs are begun in the order in which they are named; cells are written as they are made, so a run that is cut short loses little.
 """
 
 import argparse
 import json
+import multiprocessing
 import time
+import traceback
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
+
+import torch
+from joint_speed import throughput, training_runs
 
 from commonground.reproduce.p4 import (
     LAYERS,
@@ -15,32 +23,71 @@ from commonground.reproduce.p4 import (
     Cell,
     Study,
     figure1_cells,
-    table1_cells,
+    table1_baseline_cells,
+    table1_joint_cells,
     table2_cells,
     table4_cells,
 )
 
+Job = tuple[str, Callable[..., Iterable[Cell]], tuple[Any, ...]]  # the table, what makes its cells, and of what
 
-def jobs(what: str, seeds: int, study: Study) -> Iterable[tuple[str, Callable[[], Iterable[Cell]]]]:
-    name, _, few = what.partition(":")  # table2:2 runs two seeds of table 2
-    for seed in range(int(few or seeds)):
-        if name == "table1":
-            for dataset in study.datasets:
-                yield name, lambda d=dataset, s=seed: table1_cells(study, d, s)  # type: ignore[misc]
-        if name == "table2":
+
+def jobs(what: str, seeds: int, study: Study) -> Iterable[Job]:
+    few = 16 if study.fast else 256
+    if what == "speed":
+        yield what, speed, ()
+    for seed in range(seeds):
+        for dataset in study.datasets:
+            if what == "table1":
+                yield what, table1_joint_cells, (study, dataset, seed)
+            if what == "tuned":
+                yield "table1", table1_joint_cells, (study, dataset, seed, ("tuned",))
+            if what == "baselines":
+                yield "table1", table1_baseline_cells, (study, dataset, seed)
+        if what == "table2":
             for personal in LAYERS:
-                yield name, lambda p=personal, s=seed: table2_cells(study, p, 256, s)  # type: ignore[misc]
-        if name in ("table4", "table4-eps"):
-            for k in RECORDS_PER_USER:
-                for epsilon in (1.0,) if name == "table4" else (3.0, 8.0):
-                    for level in ("clip", "group") if k > 1 and name == "table4" else ("clip",):
-                        yield (
-                            "table4",
-                            lambda k=k, e=epsilon, v=level, s=seed: table4_cells(study, k, e, v, (256, 4), s),  # type: ignore[misc]
-                        )
-        if name == "figure1":
+                yield what, table2_cells, (study, personal, few, seed)
+        if what in ("table4", "table4-eps"):
+            for k in RECORDS_PER_USER[::-1]:
+                for epsilon in (1.0,) if what == "table4" else (3.0, 8.0):
+                    for level in ("clip", "group") if k > 1 and what == "table4" else ("clip",):
+                        yield "table4", table4_cells, (study, k, epsilon, level, (few,), seed)
+        if what == "figure1":
             for epsilon in (1.0, 2.0, 5.0, 10.0, 100.0):
-                yield name, lambda e=epsilon, s=seed: figure1_cells(study, e, s)  # type: ignore[misc]
+                yield what, figure1_cells, (study, epsilon, seed)
+
+
+def speed() -> Iterable[Cell]:
+    """Training runs with noise from real entropy, then per-sample gradients a second, alone on the machine."""
+    for seconds in training_runs():
+        yield {"seconds": seconds}
+    yield {"rows": 512, "records_per_second": throughput(512, 1.0)}
+
+
+def work(todo: list[Job], taken: Any, began: float, seconds: float, out: Path, alone: Any, share: float) -> None:
+    """Take jobs until there are none, or no time."""
+    torch.set_num_threads(1)
+    if torch.cuda.is_available():
+        torch.cuda.set_per_process_memory_fraction(share)
+    while True:
+        with taken.get_lock():
+            at, taken.value = taken.value, taken.value + 1
+        if at >= len(todo) or time.time() - began > seconds:
+            return
+        table, make, of = todo[at]
+        if table != "speed":
+            alone.wait()
+        start = time.time()
+        try:
+            for cell in make(*of):
+                line = json.dumps({"table": table, **cell, "at": round(time.time() - began, 1)})
+                with open(out, "a", encoding="utf-8") as file:
+                    file.write(f"{line}\n")  # one write a line: processes share the file
+        except Exception:  # one job that fails must not take the others with it
+            traceback.print_exc()
+        if table == "speed":
+            alone.set()
+        print(f"{time.time() - began:6.1f} s: {at + 1} of {len(todo)}, {table}, {time.time() - start:.1f} s", flush=True)
 
 
 def main() -> None:
@@ -48,24 +95,28 @@ def main() -> None:
     parser.add_argument("what", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--part", type=int, default=0)
-    parser.add_argument("--parts", type=int, default=1)
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="start no new job after so many seconds")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so many seconds")
     parser.add_argument("--fast", action="store_true", help="scikit-learn's digits, to try it out")
     arguments = parser.parse_args()
-    study, began = Study(arguments.fast), time.perf_counter()
+    began, study = time.time(), Study(arguments.fast)
+    torch.set_num_threads(1)  # threads do not outlive a fork
+    for dataset in study.datasets:
+        study.data(dataset, 4, 0)  # images are read once, for all processes
     todo = [job for what in arguments.what for job in jobs(what, arguments.seeds, study)]
-    with open(arguments.out, "a", encoding="utf-8") as out:
-        for at, (table, run) in enumerate(todo):
-            if at % arguments.parts != arguments.part:
-                continue
-            if time.perf_counter() - began > arguments.seconds:
-                print(f"stopped before job {at} of {len(todo)}")
-                break
-            start = time.perf_counter()
-            for cell in run():
-                print(json.dumps({"table": table, **cell}), file=out, flush=True)
-            print(f"{table} {at + 1}/{len(todo)}: {time.perf_counter() - start:.1f} s", flush=True)
+    together = multiprocessing.get_context("fork")
+    taken, alone = together.Value("i", 0), together.Event()
+    if "speed" not in arguments.what:
+        alone.set()
+    given = (todo, taken, began, arguments.seconds - 8, arguments.out, alone, 0.9 / arguments.processes)
+    processes = [together.Process(target=work, args=given) for _ in range(arguments.processes)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        left = arguments.seconds - (time.time() - began)
+        process.join(None if left == float("inf") else max(left, 0.1))
+        if process.is_alive():
+            process.kill()
 
 
 if __name__ == "__main__":

@@ -79,20 +79,18 @@ def _same_shape(gradients: PerSampleGradients, X: Tensor, y: Tensor, microbatch:
     if missing > 0:
         X = torch.cat([X, X[:1].expand(missing, *X.shape[1:])])
         y = torch.cat([y, y[:1].expand(missing, *y.shape[1:])])
-    with (
-        _full_precision(),
-        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
-    ):
+    with full_precision():
         return gradients(X, y)[: len(X) - max(missing, 0)]
 
 
 @contextmanager
-def _full_precision() -> Iterator[None]:
-    """Products of matrices in 32 bits, whatever the program around allows (TF32, bfloat16)."""
+def full_precision() -> Iterator[None]:
+    """Products and convolutions in 32 bits, whatever the program around allows (TF32, bfloat16), and always the same way."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("highest")
     try:
-        yield
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+            yield
     finally:
         torch.set_float32_matmul_precision(before)
 

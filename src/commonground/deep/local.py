@@ -2,7 +2,7 @@
 
 All owners are computed at once, each with its own copy of the parameters (a leading dimension), since on one machine that is
 much faster than one by one; no number of one owner enters another's, not even how many rows it has: owners are stacked by
-their own number of minibatches, so that nobody's passes depend on who has most rows. Everything here is private to its owner.
+what their own rows are padded to, so that nobody's passes depend on who has most rows. Everything here is private to its owner.
 """
 
 import copy
@@ -20,7 +20,8 @@ from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "tuned")
 BATCH = 64
-_OWNERS_AT_ONCE = {False: 16, True: 128}  # on a CPU; on a GPU
+_OWNERS_AT_ONCE = {False: 16, True: 64}  # on a CPU; on a GPU
+_FEW_ROWS = 16  # rows of owners with less than one minibatch are padded to a multiple of this
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
 
 Parameters = dict[str, Tensor]
@@ -31,9 +32,9 @@ class LocalSettings:
     """How owners fit; public."""
 
     keep: tuple[str, ...] = ("shared", "personal")
-    epochs: int = 15
-    fewest_updates: int = 200  # an owner with few rows passes over them more often
-    learning_rate: float = 1e-3  # of networks trained or tuned by one owner (Adam)
+    epochs: int = 40
+    fewest_updates: int = 100  # an owner with few rows passes over them more often
+    learning_rate: float = 3e-3  # of a network trained by one owner alone (Adam)
     tuned_learning_rate: float = 5e-4
     personal_steps: int = 100
     personal_learning_rate: float = 0.01
@@ -70,20 +71,26 @@ class OwnRows:
         return cls(padded, labels, weight)
 
     def stacks(self, width: int) -> Iterator[tuple[np.ndarray, "OwnRows"]]:
-        """Some owners with the same number of minibatches, and their rows padded to just that many.
+        """Some owners with rows for the same number of columns, and their rows padded to just that many.
 
         A stack is filled up with owners without rows: in another shape the last bits would tell who else is in it.
         """
-        batches = np.ceil(self.weight.sum(1).cpu().numpy() / BATCH).clip(min=1).astype(np.int64)
-        for n_batches in np.unique(batches):
-            alike = np.flatnonzero(batches == n_batches)
+        columns = _columns(self.weight.sum(1).cpu().numpy())
+        for n_columns in np.unique(columns):
+            alike = np.flatnonzero(columns == n_columns)
             for some in (alike[first : first + width] for first in range(0, len(alike), width)):
-                at, columns = torch.from_numpy(some).to(self.X.device), slice(n_batches * BATCH)
-                filled = [_filled(values[at][:, columns], width) for values in (self.X, self.y, self.weight)]
+                at = torch.from_numpy(some).to(self.X.device)
+                filled = [_filled(values[at][:, :n_columns], width) for values in (self.X, self.y, self.weight)]
                 yield some, OwnRows(*filled)
 
     def weighted(self, weight: Tensor) -> "OwnRows":
         return OwnRows(self.X, self.y, weight)
+
+
+def _columns(n_rows: np.ndarray) -> np.ndarray:
+    """What an owner's rows are padded to: whole minibatches, or, below one, a part of it."""
+    unit = np.where(n_rows <= BATCH, _FEW_ROWS, BATCH)
+    return (np.ceil(n_rows / unit).clip(min=1) * unit).astype(np.int64)
 
 
 def _filled(values: Tensor, n: int) -> Tensor:
@@ -249,7 +256,7 @@ class Locally:
             return self.model, "", X
         with torch.no_grad():
             plain = {f"model.{p}": value for p, value in shared.items()}
-            found = torch.cat([functional_call(features, plain, (x,)) for x in X.flatten(0, 1).split(8192)])
+            found = torch.cat([functional_call(features, plain, (x,)) for x in X.flatten(0, 1).split(4096)])
         return _Part(self.model, "head"), "model.", found.unflatten(0, X.shape[:2])
 
     def _descend(
@@ -287,13 +294,18 @@ class Locally:
 
 
 class _PatchConv2d(nn.Conv2d):
-    """A convolution as a product with patches: with a copy of the weights for each owner, much faster on a GPU."""
+    """A convolution as a product with patches: with a copy of the weights for each owner, much faster on a GPU.
+
+    Moving patches is what takes time, so while somebody learns they have 16 bits; answers are computed in full precision.
+    """
 
     def forward(self, x: Tensor) -> Tensor:
-        rows, columns = output_size(self, x)
-        found = patches(self, x) @ self.weight.flatten(1).T  # (n, places, out)
+        kernel = self.weight.flatten(1).T  # (in · kh · kw, out)
+        short = torch.is_grad_enabled() and len(kernel) % 8 == 0  # odd sizes gain nothing
+        given, kernel = (x.bfloat16(), kernel.bfloat16()) if short else (x, kernel)
+        found = (patches(self, given).flatten(0, 1) @ kernel).to(x.dtype)  # (n · places, out): one product an owner
         found = found if self.bias is None else found + self.bias
-        return found.transpose(1, 2).unflatten(2, (rows, columns))
+        return found.unflatten(0, (len(x), *output_size(self, x))).permute(0, 3, 1, 2)
 
 
 def _with_patches(model: nn.Module) -> nn.Module:

@@ -27,6 +27,7 @@ LAYERS = tuple(tuple(part for part in parts if part) for parts in (
 RECORDS_PER_USER = (1, 2, 5, 10, 20)
 FEW_UNITS: dict[str, Any] = {"sampling_probability": 0.1, "steps": 150}  # fewer users than records: fewer steps
 DELTA = 1e-4
+WITHOUT_DP_EPOCHS = 10  # more records than any owner has: fewer passes
 N_RECORDS = 10_000
 REPORTED = 40_000  # training images from which reported runs draw; the others chose the rates
 PAPER: dict[str, Any] = {
@@ -91,40 +92,45 @@ Cell = dict[str, Any]  # what identifies a number, and the number as "accuracy"
 
 
 def table1_cells(study: Study, dataset: str, seed: int) -> Iterable[Cell]:
-    """All of P4's columns for one draw of the records; the shared part does not depend on how records are divided."""
+    """All of P4's columns for one draw of the records."""
+    yield from table1_joint_cells(study, dataset, seed)
+    yield from table1_baseline_cells(study, dataset, seed)
+
+
+def table1_joint_cells(
+    study: Study, dataset: str, seed: int, keep: tuple[str, ...] = ("own", "shared", "personal")
+) -> Iterable[Cell]:
+    """The shared part is trained once, since it does not depend on how records are divided; then every owner's side."""
+    methods: dict[str, str | None] = {{"own": "per_silo"}.get(name, name): name for name in keep}
+    if len(keep) > 1:
+        methods["joint_dp"] = None  # the owner's choice
+    trainer: Any = None
+    for n in study.owners:
+        data = study.data(dataset, n, seed)
+        if trainer is None:
+            trainer = study.trainer(seed, keep=keep).fit(data.X, data.y, owners=data.owners)
+        else:
+            trainer.fit_owners(data.X, data.y, data.owners)
+        for method, candidate in methods.items():
+            yield {"dataset": dataset, "seed": seed, "n": n, "method": method, "accuracy": accuracy(trainer, data, candidate)}
+
+
+def table1_baseline_cells(study: Study, dataset: str, seed: int) -> Iterable[Cell]:
+    """Everything shared, with and without protection, and P4's clip and rounds."""
     from commonground.deep.local import LocalSettings
 
-    common = {"dataset": dataset, "seed": seed}
     divided = {n: study.data(dataset, n, seed) for n in study.owners}
     some = divided[study.owners[0]]
-    trainers = {
-        "joint_dp": study.trainer(seed, keep=("own", "shared", "personal")),
-        "full_dp": study.trainer(seed, collaboration="full-dp"),
-        "collaboration_without_dp": study.trainer(seed, collaboration="without-dp", local=LocalSettings(epochs=8)),
-        "paper": study.trainer(seed, keep=("personal",), **PAPER),
-    }
-    for method, trainer in trainers.items():
-        if method != "joint_dp":
-            trainer.fit(some.X, some.y, owners=some.owners)
-            for n, data in divided.items():
-                keep = "shared"
-                if method == "paper":
-                    trainer.fit_owners(data.X, data.y, data.owners)
-                    keep = "personal"
-                yield {**common, "n": n, "method": method, "accuracy": accuracy(trainer, data, keep)}
-            continue
+    for method, settings, keep in (
+        ("full_dp", {"collaboration": "full-dp"}, "shared"),
+        ("paper", {"keep": ("personal",), **PAPER}, "personal"),
+        ("collaboration_without_dp", {"collaboration": "without-dp", "local": LocalSettings(epochs=WITHOUT_DP_EPOCHS)}, "shared"),
+    ):
+        trainer = study.trainer(seed, **settings).fit(some.X, some.y, owners=some.owners)
         for n, data in divided.items():
-            if n == study.owners[0]:
-                trainer.fit(data.X, data.y, owners=data.owners)
-            else:
+            if method == "paper":
                 trainer.fit_owners(data.X, data.y, data.owners)
-            for name, candidate in (
-                ("per_silo", "own"),
-                ("joint_dp", None),
-                ("shared", "shared"),
-                ("personal", "personal"),
-            ):
-                yield {**common, "n": n, "method": name, "accuracy": accuracy(trainer, data, candidate)}
+            yield {"dataset": dataset, "seed": seed, "n": n, "method": method, "accuracy": accuracy(trainer, data, keep)}
 
 
 def table2_cells(study: Study, personal: tuple[str, ...], n: int, seed: int) -> Iterable[Cell]:
@@ -218,7 +224,7 @@ def mean_and_error(cells: Iterable[Cell], *keys: str) -> dict[tuple[Any, ...], t
 _METHODS = {
     "per_silo": "alone (per silo)", "collaboration_without_dp": "together, no privacy", "full_dp": "full DP",
     "paper": "joint DP, paper's clip and rounds", "shared": "joint DP, shared part", "personal": "joint DP, with personal part",
-    "joint_dp": "joint DP, owner's choice",
+    "tuned": "joint DP, all layers tuned by the owner", "joint_dp": "joint DP, owner's choice",
 }  # fmt: skip
 
 
@@ -265,7 +271,7 @@ def table1_outcome(cells: list[Cell]) -> Outcome:
             )
             ns = sorted(n for d, n in pairs if d == dataset)
             for method, label in _METHODS.items():
-                if method == "shared":
+                if method == "shared" or (dataset, ns[0], method) not in found:
                     continue
                 means, errors = zip(*(found[dataset, n, method] for n in ns), strict=True)
                 axes.errorbar(ns, means, np.nan_to_num(errors), label=label, marker="o", markersize=3)
