@@ -1,6 +1,6 @@
 """Every cell of P4's tables, one JSON line each; made for a GPU, which several processes share.
 
-python benchmarks/joint_tables.py speed table1 table4 baselines table2 tuned figure1 --out cells.jsonl [--seeds 5] [--processes 15]
+python benchmarks/joint_tables.py speed table1 table4 baselines table2 tuned figure1 --out cells.jsonl [--processes 14]
 
 Jobs are begun in the order in which they are named; cells are written as they are made, so a run that is cut short loses little.
 """
@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from joint_speed import throughput, training_runs
 
 from commonground.reproduce.p4 import (
     LAYERS,
@@ -28,6 +27,7 @@ from commonground.reproduce.p4 import (
     table2_cells,
     table4_cells,
 )
+from joint_speed import throughput, training_runs
 
 Job = tuple[str, Callable[..., Iterable[Cell]], tuple[Any, ...]]  # the table, what makes its cells, and of what
 
@@ -87,7 +87,9 @@ def work(todo: list[Job], taken: Any, began: float, seconds: float, out: Path, a
             traceback.print_exc()
         if table == "speed":
             alone.set()
-        print(f"{time.time() - began:6.1f} s: {at + 1} of {len(todo)}, {table}, {time.time() - start:.1f} s", flush=True)
+        print(
+            f"{time.time() - began:6.1f} s: {at + 1} of {len(todo)}, {table}, {time.time() - start:.1f} s", flush=True
+        )
 
 
 def main() -> None:

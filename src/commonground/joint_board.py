@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -12,10 +14,10 @@ import numpy as np
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
+from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
 from commonground.billboard import reading_board, write_board
-from commonground.errors import BudgetError
-from commonground.ledger import Ledger, SharedLedger
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 
 _KIND = "shared parameters"
 
@@ -126,12 +128,22 @@ class SharedParameters:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
 
 
-def refuse_durable(ledger: Ledger | SharedLedger | None) -> None:
-    if isinstance(ledger, SharedLedger):
-        raise BudgetError(
-            "a durable ledger adds up replacement costs of Gaussian and pure releases; it cannot account for Poisson "
-            "sampling yet. Fit with a ledger of its own, or without."
-        )
+@contextmanager
+def paying(
+    ledger: Ledger | SharedLedger | None, budget: Budget, events: Sequence[SampledGaussianEvent], resumed: bool = False
+) -> Iterator[Ledger]:
+    """What a run's steps are charged to, all of them before the first is drawn.
+
+    A resumed run was paid for when it began: a ledger that knows its very releases is not charged again.
+    """
+    known = ledger if resumed and isinstance(ledger, SharedLedger | InMemoryLedger) else None
+    if ledger is None or (known is not None and all(known.has_paid(event) for event in events)):
+        yield InMemoryLedger(budget)
+    elif isinstance(ledger, SharedLedger):
+        with ledger.reserve_steps(budget, events, events[0].name) as book:
+            yield book
+    else:
+        yield ledger
 
 
 def is_shared_parameters(path: str | os.PathLike[str]) -> bool:

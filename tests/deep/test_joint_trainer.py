@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,10 @@ def trainer(**changes: Any) -> JointTrainer:
     return JointTrainer(TwoBranchCNN(side=8, channels=(4, 8)), **settings)
 
 
-def fitted(data: OwnersData, users: bool = False, **changes: Any) -> JointTrainer:
-    return trainer(**changes).fit(data.X, data.y, owners=data.owners, users=data.users if users else None)
+def fitted(data: OwnersData, users: bool = False, ledger: Any = None, **changes: Any) -> JointTrainer:
+    return trainer(**changes).fit(
+        data.X, data.y, owners=data.owners, users=data.users if users else None, ledger=ledger
+    )
 
 
 def test_it_learns_and_owners_gain_from_their_own_part(data: OwnersData) -> None:
@@ -175,8 +178,41 @@ def test_a_run_goes_on_bit_by_bit_after_a_crash(
     for name, array in whole.billboard_.arrays.items():
         np.testing.assert_array_equal(array, resumed.billboard_.arrays[name])
     assert resumed.billboard_.statement == whole.billboard_.statement
-    assert [event.steps for event in book.events] == [5, 2], "only what is still to do is charged"
-    assert [event.steps for event in resumed.billboard_.statement.events] == [5, 5, 2]
+    assert [event.steps for event in book.events] == [12], (
+        "a ledger that does not know the run is charged for all of it"
+    )
+    trainer(checkpoint=file, checkpoint_every=5).fit(data.X, data.y, owners=data.owners, ledger=book, resume=True)
+    assert len(book.events) == 1, "and not a second time"
+
+
+def test_steps_that_a_killed_process_had_begun_are_not_drawn_again(
+    data: OwnersData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``kill -9`` in step 8 leaves the checkpoint: steps 6 to 10 are announced in it, and step 5 is where it stands."""
+    from commonground.deep import shared_training
+
+    file, left, calls = tmp_path / "run.checkpoint", tmp_path / "left.checkpoint", []
+    original = shared_training.clipped_sum
+    real = {"simulation_seed": None, "checkpoint_every": 5}
+
+    def watched(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 8:
+            shutil.copy(file, left)
+        return original(*arguments)
+
+    monkeypatch.setattr(shared_training, "clipped_sum", watched)
+    whole = fitted(data, checkpoint=file, **real).billboard_.statement
+    calls[:] = [0] * 100
+    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(4.0, 1e-4))
+    resumed = trainer(checkpoint=left, **real).fit(data.X, data.y, owners=data.owners, ledger=people, resume=True)
+    assert len(calls) == 100 + 2, "steps 11 and 12 are all that is left"
+    assert resumed.billboard_.statement == whole, "12 steps are paid for, as declared"
+    assert np.isfinite(resumed.billboard_.arrays["conv1.weight"]).all()
+    assert people.account().charged_rounds == 12
+    trainer(checkpoint=left, **real).fit(data.X, data.y, owners=data.owners, ledger=people, resume=True)
+    assert len(calls) == 102, "whoever resumes once more finds no step left"
+    assert people.account().charged_rounds == 12
 
 
 def test_a_checkpoint_of_another_run_is_refused(data: OwnersData, tmp_path: Path) -> None:
@@ -197,10 +233,20 @@ def test_an_exhausted_ledger_stops_the_run_before_it_starts(data: OwnersData) ->
         trainer().fit(data.X, data.y, owners=data.owners, ledger=InMemoryLedger(Budget(0.5, 1e-4)))
 
 
-def test_a_durable_ledger_says_what_it_cannot_do(data: OwnersData, tmp_path: Path) -> None:
-    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(4.0, 1e-4))
-    with pytest.raises(BudgetError, match="Poisson"):
-        trainer(simulation_seed=None).fit(data.X, data.y, owners=data.owners, ledger=people)
+def test_a_durable_ledger_adds_up_training_runs(data: OwnersData, tmp_path: Path) -> None:
+    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(3.0, 1e-4))
+    real = {"simulation_seed": None, "keep": ("shared",)}
+    statement = fitted(data, ledger=people, **real).billboard_.statement
+    assert people.account().charged_rounds == 12
+    assert people.account().epsilon_of_rounds(12) == statement.epsilon_spent
+    fitted(data, ledger=people, **real)
+    assert people.account().epsilon_of_rounds(24) <= 3.0
+    with pytest.raises(BudgetError, match="further training of this kind"):
+        fitted(data, ledger=people, **real)
+    with pytest.raises(BudgetError, match="another kind"):
+        fitted(data, ledger=people, clip_norm=0.1, epsilon=0.5, **real)
+    with pytest.raises(BudgetError, match="simulated noise"):
+        fitted(data, ledger=people)
 
 
 def test_baselines_have_the_same_interface(data: OwnersData) -> None:

@@ -14,7 +14,7 @@ groups, kε and k·e^{kε}·δ.
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
@@ -88,6 +88,11 @@ def epsilon_of_sampled(events: Iterable[SampledGaussianEvent], delta: float) -> 
         raise BudgetError(
             "releases under different neighbouring relations do not add up: each relation needs a ledger of its own."
         )
+    return epsilon_of_kinds(counts, delta)
+
+
+def epsilon_of_kinds(counts: Mapping[Kind, int], delta: float) -> float:
+    """ε of so many steps of each kind."""
     return _epsilon(tuple(sorted(counts.items())), delta)
 
 

@@ -294,16 +294,10 @@ class Locally:
 
 
 class _PatchConv2d(nn.Conv2d):
-    """A convolution as a product with patches: with a copy of the weights for each owner, much faster on a GPU.
-
-    Moving patches is what takes time, so while somebody learns they have 16 bits; answers are computed in full precision.
-    """
+    """A convolution as a product with patches: with a copy of the weights for each owner, much faster on a GPU."""
 
     def forward(self, x: Tensor) -> Tensor:
-        kernel = self.weight.flatten(1).T  # (in · kh · kw, out)
-        short = torch.is_grad_enabled() and len(kernel) % 8 == 0  # odd sizes gain nothing
-        given, kernel = (x.bfloat16(), kernel.bfloat16()) if short else (x, kernel)
-        found = (patches(self, given).flatten(0, 1) @ kernel).to(x.dtype)  # (n · places, out): one product an owner
+        found = patches(self, x).flatten(0, 1) @ self.weight.flatten(1).T  # (n · places, out): one product an owner
         found = found if self.bias is None else found + self.bias
         return found.unflatten(0, (len(x), *output_size(self, x))).permute(0, 3, 1, 2)
 

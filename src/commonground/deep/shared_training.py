@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import secrets
 import time
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,8 +21,8 @@ from commonground.deep.clipped import Units, clipped_sum
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.errors import BillboardError
 from commonground.gate import SampledReleases, randomness_from
-from commonground.joint_board import JointStatement, SharedParameters
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.joint_board import JointStatement, SharedParameters, paying
+from commonground.ledger import Ledger, SharedLedger
 from commonground.progress import progress_bar
 
 
@@ -67,12 +68,13 @@ class SharedTraining:
         self.settings, self.model, self.names = settings, model, names
         self.n_units, self.group_size = n_units, group_size
         self.randomness = randomness_from(settings.simulation_seed)
-        self.events: list[SampledGaussianEvent] = []
+        self.events: tuple[SampledGaussianEvent, ...] = ()
         self.noise_multiplier = self.learning_rate = 0.0
+        self._stands = self.randomness.state()  # after the last step made
         self.gradients = PerSampleGradients(model, names, settings.loss) if names else None
-        self.step = 0
+        self.step = self.averaged = self.drawn = 0  # steps made, iterates in the mean, steps whose noise may be known
 
-    def train(self, X: Tensor, y: Tensor, units: Units, ledger: Ledger | None, resume: bool) -> None:
+    def train(self, X: Tensor, y: Tensor, units: Units, ledger: Ledger | SharedLedger | None, resume: bool) -> None:
         s, gradients = self.settings, self.gradients
         if gradients is None:
             return  # everything is personal: nothing is published, nothing is paid
@@ -86,38 +88,56 @@ class SharedTraining:
         self.learning_rate = s.learning_rate or default_learning_rate(
             self.noise_multiplier / expected, s.steps, s.momentum, s.clip_norm
         )
-        book = InMemoryLedger(Budget(s.epsilon, s.delta)) if ledger is None else ledger
         if resume:
             self._restore()
-            if ledger is None:
-                for event in self.events:
-                    book.charge(event)
-        first_averaged = min(math.floor((1 - s.average) * s.steps), s.steps - 1)  # at least the last iterate
-        microbatch = s.microbatch or (512 if X.is_cuda else 64)
+        else:
+            self.events = (self._whole_run(),)
+        with paying(ledger, Budget(s.epsilon, s.delta), self.events, resume) as book:
+            paid = SampledReleases(self.events[0], book, self.randomness, self.drawn)
         began = time.perf_counter()
         with progress_bar("shared part", s.steps, s.verbose) as advance:
-            for _ in range(self.step):
+            for _ in range(self.drawn):
                 advance()
-            while self.step < s.steps:
-                paid = self._pay(book)
+            try:
                 while paid.remaining:
-                    for name, value in gradients.unflatten(torch.from_numpy(self.position)).items():
-                        parameters[name].data.copy_(value)
-                    drawn = paid.sample(units.n_units)
-                    total = clipped_sum(gradients, X, y, units, drawn, s.clip_norm, microbatch)
-                    slope = paid.release(total.bounded(f"step {self.step + 1}: clipped sum", s.relation)) / expected
-                    # From here on released values only.
-                    self.velocity = s.momentum * self.velocity + slope
-                    self.position = self.position - self.learning_rate * self.velocity
-                    self.step += 1
-                    if self.step > first_averaged:
-                        self.mean += (self.position - self.mean) / (self.step - first_averaged)
-                    advance()
-                if s.checkpoint is not None:
-                    self._save()
+                    steps = min(s.checkpoint_every, paid.remaining)
+                    self._save(self.drawn + steps)  # before their noise is drawn: a crash forgets none of them
+                    for _ in range(steps):
+                        self._step(X, y, units, paid, parameters, expected)
+                        advance()
+            finally:
+                self._save(self.drawn)
         self._report(time.perf_counter() - began)
-        for name, value in gradients.unflatten(torch.from_numpy(self.mean)).items():
+        published = self.mean if self.averaged else self.position  # a crash may have cost all steps of the mean
+        for name, value in gradients.unflatten(torch.from_numpy(published)).items():
             parameters[name].data.copy_(value)
+
+    def _step(
+        self,
+        X: Tensor,
+        y: Tensor,
+        units: Units,
+        paid: SampledReleases,
+        parameters: dict[str, nn.Parameter],
+        expected: float,
+    ) -> None:
+        s, gradients = self.settings, self.gradients
+        assert gradients is not None
+        for name, value in gradients.unflatten(torch.from_numpy(self.position)).items():
+            parameters[name].data.copy_(value)
+        drawn = paid.sample(units.n_units)
+        microbatch = s.microbatch or (512 if X.is_cuda else 64)
+        total = clipped_sum(gradients, X, y, units, drawn, s.clip_norm, microbatch)
+        self.drawn += 1
+        slope = paid.release(total.bounded(f"step {self.drawn}: clipped sum", s.relation)) / expected
+        # From here on released values only.
+        self.velocity = s.momentum * self.velocity + slope
+        self.position = self.position - self.learning_rate * self.velocity
+        self.step += 1
+        if self.drawn > min(math.floor((1 - s.average) * s.steps), s.steps - 1):  # at least the last iterate
+            self.averaged += 1
+            self.mean += (self.position - self.mean) / self.averaged
+        self._stands = self.randomness.state()
 
     def without_protection(self, fitted: dict[str, Tensor]) -> None:
         for name, p in self.model.named_parameters():
@@ -139,10 +159,10 @@ class SharedTraining:
             n_units=self.n_units,
             sampling_probability=float(s.sampling_probability),
             noise_multiplier=self.noise_multiplier,
-            steps=self.step,
+            steps=self.drawn,
             simulated=self.randomness.simulated,
             noise=self.randomness.fast_description,
-            events=tuple(self.events),
+            events=self.events,
             parameters={
                 "clip_norm": s.clip_norm, "learning_rate": self.learning_rate, "momentum": s.momentum, "average": s.average,
             },
@@ -152,18 +172,17 @@ class SharedTraining:
 
     # ---- what was paid -----------------------------------------------------------------------------------------------
 
-    def _pay(self, book: Ledger) -> SampledReleases:
-        """The next steps, until a checkpoint or the end, charged before the first of them is drawn."""
+    def _whole_run(self) -> SampledGaussianEvent:
+        """All steps as one release, charged before the first of them is drawn."""
         s = self.settings
         assert self.gradients is not None
-        steps = s.steps - self.step if s.checkpoint is None else min(s.checkpoint_every, s.steps - self.step)
-        contribution = SampledSum.contribution(s.clip_norm)
-        entries = self.gradients.n_parameters
-        event = SampledGaussianEvent(
-            name=f"shared parameters, steps {self.step + 1} to {self.step + steps}",
+        contribution, entries = SampledSum.contribution(s.clip_norm), self.gradients.n_parameters
+        run = "" if self.randomness.simulated else f", run {secrets.token_hex(8)}"  # a ledger tells runs apart by it
+        return SampledGaussianEvent(
+            name=f"shared parameters, {s.steps} steps{run}",
             sampling_probability=float(s.sampling_probability),
             noise_multiplier=self.noise_multiplier,
-            steps=steps,
+            steps=s.steps,
             relation=s.relation,
             group_size=self.group_size,
             contribution=contribution,
@@ -172,9 +191,6 @@ class SharedTraining:
             simulated=self.randomness.simulated,
             unit=s.unit,
         )
-        paid = SampledReleases(event, book, self.randomness)
-        self.events.append(event)
-        return paid
 
     def _report(self, seconds: float) -> None:
         if self.settings.verbose:
@@ -195,19 +211,27 @@ class SharedTraining:
             "momentum": float(s.momentum), "average": float(s.average), "noise_multiplier": self.noise_multiplier,
         }  # fmt: skip
 
-    def _save(self) -> None:
-        """Where the descent stands and what was paid; released values only, so a checkpoint may be read by anybody."""
-        assert self.settings.checkpoint is not None
+    def _save(self, drawn: int) -> None:
+        """Where the descent stands, what was paid, and how many steps' noise may be known by the time this is read.
+
+        Released values only, so a checkpoint may be read by anybody.
+        """
+        if self.settings.checkpoint is None:
+            return
         file = Path(self.settings.checkpoint)
         note = {
             "run": self._public(),
             "step": self.step,
+            "averaged": self.averaged,
+            "drawn": drawn,
             "events": [event.as_dict() for event in self.events],
-            "randomness": self.randomness.state(),
+            "randomness": self._stands,
         }
         draft = file.with_name(f".{file.name}.draft")
         arrays = {"position": self.position, "velocity": self.velocity, "mean": self.mean}
         save_file(arrays, draft, metadata={"checkpoint": json.dumps(note)})
+        with open(draft, "rb+") as written:
+            os.fsync(written.fileno())
         os.replace(draft, file)
 
     def _restore(self) -> None:
@@ -220,15 +244,19 @@ class SharedTraining:
                 self.position, self.velocity, self.mean = (
                     stored.get_tensor(n) for n in ("position", "velocity", "mean")
                 )
+            self.step, self.averaged, run = note["step"], note["averaged"], note["run"]
+            # Steps that a process had begun when it died are gone: their noise may have been seen, so they are not drawn
+            # again. Simulated noise is the same once more, and costs nobody anything.
+            self.drawn = self.step if self.randomness.simulated else note["drawn"]
+            self.events = tuple(SampledGaussianEvent.from_dict(e) for e in note["events"])
+            self._stands = note["randomness"]
         except (SafetensorError, KeyError, TypeError, ValueError):
             raise BillboardError(
                 f"{file} is damaged or no checkpoint of a training run. Start again without it."
             ) from None
-        if note["run"] != json.loads(json.dumps(self._public())):
-            changed = sorted(k for k, v in json.loads(json.dumps(self._public())).items() if note["run"].get(k) != v)
+        if run != (ours := json.loads(json.dumps(self._public()))):
+            changed = sorted(name for name, value in ours.items() if run.get(name) != value)
             raise BillboardError(
                 f"{file} belongs to another run: {', '.join(changed)} differ. Its cost would be wrong here."
             )
-        self.step = note["step"]
-        self.events = [SampledGaussianEvent.from_dict({"unit": self.settings.unit, **e}) for e in note["events"]]
-        self.randomness.restore(note["randomness"])
+        self.randomness.restore(self._stands)

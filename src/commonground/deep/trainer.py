@@ -21,8 +21,7 @@ from commonground.deep.local import BATCH, Locally, LocalSettings, OwnRows, posi
 from commonground.deep.per_sample import Loss
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import InputError, PrivacyWarning
-from commonground.joint_board import refuse_durable
-from commonground.ledger import Ledger
+from commonground.ledger import Ledger, SharedLedger
 
 COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns
 
@@ -135,16 +134,23 @@ class JointTrainer:
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | None = None, resume: bool = False
+        self,
+        X: Any,
+        y: Any,
+        owners: Any,
+        users: Any = None,
+        *,
+        ledger: Ledger | SharedLedger | None = None,
+        resume: bool = False,
     ) -> Self:
         """Train the shared part on all rows, then everybody's personal part.
 
-        ``owners`` names each row's owner, ``users`` each row's user inside that owner (needed for ``unit="user"``). With
-        ``resume=True`` the steps continue from ``checkpoint``; only those still to do are charged to ``ledger``. Steps lost with
-        a process that ended between checkpoints are not known to the next one (docs/limitations.md).
+        ``owners`` names each row's owner, ``users`` each row's user inside that owner (needed for ``unit="user"``). All steps
+        are charged to ``ledger`` before the first is drawn. With ``resume=True`` they continue from ``checkpoint``; a ledger that
+        was charged for this run is not charged again. Steps that a killed process had begun are not drawn a second time: the
+        resumed run makes that many fewer, at most ``checkpoint_every``.
         """
         self._validate()
-        refuse_durable(ledger)
         X, y = _as_tensor(X), _as_tensor(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:

@@ -28,8 +28,8 @@ from commonground.contributions.joint_sgd import (
 )
 from commonground.errors import InputError, PrivacyWarning
 from commonground.gate import SampledReleases, randomness_from
-from commonground.joint_board import JointStatement, SharedParameters, refuse_durable
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.joint_board import JointStatement, SharedParameters, paying
+from commonground.ledger import Ledger, SharedLedger
 
 _COUNTS_NOISE = 3.0  # noise of the distance counts, in units of the gradients' multiplier: a tenth of the cost
 _QUANTILE = 0.9  # of the units' distances from the centre, to which the ball reaches
@@ -107,10 +107,11 @@ class _JointSGD(BaseEstimator):
 
     # ---- learning ----------------------------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | None = None) -> Self:
+    def fit(
+        self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | SharedLedger | None = None
+    ) -> Self:
         """Train u on all owners' rows, then every owner's x_j on its own."""
         self._validate()
-        refuse_durable(ledger)
         X, y = self._rows(X), self._labels(y)
         self.owner_ids_, owner = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner) > 0:
@@ -121,7 +122,7 @@ class _JointSGD(BaseEstimator):
             message = f"delta = {self.delta:g} is larger than 1/(number of {self._protected}s) = {1 / n_units:g}."
             warnings.warn(message, PrivacyWarning, stacklevel=2)
         randomness = randomness_from(self.simulation_seed)
-        run = _Run(self, randomness, InMemoryLedger(Budget(self.epsilon, self.delta)) if ledger is None else ledger)
+        run = _Run(self, randomness, ledger)
         personal = np.zeros((len(self.owner_ids_), self._n_outputs * X.shape[1]))
         shared = np.zeros(self._n_outputs * X.shape[1])
         if self.collaboration == "without-dp":
@@ -230,9 +231,9 @@ class _JointSGD(BaseEstimator):
 class _Run:
     """One private descent on u; all of its state is a function of released values."""
 
-    def __init__(self, settings: _JointSGD, randomness: Any, book: Ledger) -> None:
-        self.s, self.randomness, self.book = settings, randomness, book
-        self.events: list[SampledGaussianEvent] = []
+    def __init__(self, settings: _JointSGD, randomness: Any, ledger: Ledger | SharedLedger | None) -> None:
+        self.s, self.randomness, self.ledger = settings, randomness, ledger
+        self.events: tuple[SampledGaussianEvent, ...] = ()
         self.q, self.steps, self.multiplier = settings.sampling_probability, settings.steps, 0.0
 
     def minibatches(self, X: np.ndarray, y: np.ndarray, unit: np.ndarray, n_units: int, group: int) -> np.ndarray:
@@ -242,9 +243,12 @@ class _Run:
             s.epsilon, s.delta, self.q, self.steps, s.relation, group, beside=_COUNTS_NOISE if winsorised else None
         )
         n_drawn, size = int(unit.max()) + 1, s._n_outputs * X.shape[1]
-        gradients = self._open("clipped gradients", self.multiplier, 1.0, size, group)
         edges = s.clip_norm * 2.0 ** np.arange(-12, 2)  # distances from the centre: at most 2C
-        counts = self._open("distances", _COUNTS_NOISE * self.multiplier, 1.0, len(edges), 1) if winsorised else None
+        planned = [self._event("clipped gradients", self.multiplier, 1.0, size, group)]
+        if winsorised:
+            planned.append(self._event("distances", _COUNTS_NOISE * self.multiplier, 1.0, len(edges), 1))
+        gradients, *others = self._pay(planned)
+        counts = others[0] if others else None
         expected = self.q * n_units * group  # a public number
         rate = self._rate(size, self.multiplier / expected)
         order = np.argsort(unit, kind="stable")
@@ -290,7 +294,7 @@ class _Run:
         if self.steps > _MOST_SINGLE_STEPS:
             raise InputError(f"recipe='paper' takes single steps; {self.steps:,} are too many. Use recipe='default'.")
         self.multiplier = noise_multiplier_for(s.epsilon, s.delta, self.q, self.steps, s.relation)
-        paid = self._open("clipped gradients", self.multiplier, s.clip_norm, personal.shape[1], 1)
+        (paid,) = self._pay([self._event("clipped gradients", self.multiplier, s.clip_norm, personal.shape[1], 1)])
         rate = self._rate(personal.shape[1], self.multiplier)
         rows_of = [np.flatnonzero(owner == j) for j in range(n)]
         u, mean = np.zeros(personal.shape[1]), np.zeros(personal.shape[1])
@@ -314,7 +318,7 @@ class _Run:
             delta=float(s.delta), unit=s._protected, relation=s.relation, n_owners=n_owners,
             n_units=n_units, sampling_probability=float(self.q), noise_multiplier=self.multiplier,
             steps=sum(event.steps for event in self.events), simulated=self.randomness.simulated,
-            noise=self.randomness.fast_description, events=tuple(self.events),
+            noise=self.randomness.fast_description, events=self.events,
             parameters={"clip_norm": s.clip_norm, "radius": s.radius, "aggregator": s.aggregator},
         )  # fmt: skip
         return SharedParameters({} if silent else {"coefficients": shared.reshape(s._n_outputs, d)}, statement)
@@ -329,15 +333,19 @@ class _Run:
             return s.learning_rate
         return s.radius / (s.clip_norm * math.sqrt(self.steps * (1.0 + size * noise_share**2)))
 
-    def _open(self, name: str, multiplier: float, clip_norm: float, entries: int, group: int) -> SampledReleases:
+    def _event(self, name: str, multiplier: float, clip_norm: float, entries: int, group: int) -> SampledGaussianEvent:
         s, contribution = self.s, SampledSum.contribution(clip_norm)
         noise_std = SampledReleases.noise_std(multiplier, contribution, entries)
-        event = SampledGaussianEvent(
+        return SampledGaussianEvent(
             name, float(self.q), multiplier, self.steps, s.relation, group, contribution, noise_std, entries,
             self.randomness.simulated, s._protected,
         )  # fmt: skip
-        paid = SampledReleases(event, self.book, self.randomness)
-        self.events.append(event)
+
+    def _pay(self, planned: list[SampledGaussianEvent]) -> list[SampledReleases]:
+        """All steps, charged before the first is drawn."""
+        with paying(self.ledger, Budget(self.s.epsilon, self.s.delta), planned) as book:
+            paid = [SampledReleases(event, book, self.randomness) for event in planned]
+        self.events = tuple(planned)
         return paid
 
 

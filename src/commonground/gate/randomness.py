@@ -18,7 +18,8 @@ class Randomness:
 
     @property
     def simulated(self) -> bool:
-        return self.simulation is not None
+        """Whether anything that protects can be recomputed: noise, or the secret samples that the cost counts on."""
+        return self.simulation is not None or self.simulated_sampling is not None
 
     @property
     def description(self) -> str:

@@ -68,10 +68,11 @@ class SampledReleases:
     """A number of Poisson-sampled releases, charged together before the first: sample → release, sample → release, …
 
     The same four verbs as ``release``; only the charge comes once for many steps, since a step's cost is known in advance.
-    Each release needs a fresh sample, and there are exactly as many as were paid for.
+    Each release needs a fresh sample, and there are exactly as many as were paid for. ``drawn``: so many of them may have been
+    made before, by a process that this one continues.
     """
 
-    def __init__(self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness) -> None:
+    def __init__(self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness, drawn: int = 0) -> None:
         # validate
         if not (0 < event.sampling_probability <= 1 and event.steps >= 1 and event.group_size >= 1):
             raise BudgetError(f"{event.name!r}: sampling probability, steps or group size make no sense: {event}")
@@ -81,11 +82,13 @@ class SampledReleases:
             and event.noise_std >= event.noise_multiplier * event.contribution * (1.0 + rounding) > 0
         ):
             raise BudgetError(f"{event.name!r}: noise of {event.noise_std!r} is not what its cost was computed for")
+        if not 0 <= drawn <= event.steps:
+            raise BudgetError(f"{event.name!r}: {drawn} of its {event.steps} steps cannot have been made before")
         if event.simulated != randomness.simulated:
             raise BudgetError(f"{event.name!r} does not say truly whether its noise is simulated")
         # charge
         book.charge(event)
-        self.event, self.remaining = event, event.steps
+        self.event, self.remaining = event, event.steps - drawn
         self._randomness = randomness
         self._sampled = False
 

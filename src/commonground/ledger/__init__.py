@@ -1,10 +1,12 @@
 """The budget book: every release is charged here before its noise is drawn."""
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, runtime_checkable
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
+from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError
 from commonground.ledger.chain import LedgerError
 from commonground.ledger.durable import DurableLedger, Population, Reservation
@@ -23,6 +25,12 @@ class SharedLedger(Protocol):
     """A budget that many fits draw from: each books its whole declared budget first, and settles at the end."""
 
     def reserve(self, budget: Budget | PureBudget, purpose: str = "") -> AbstractContextManager[Ledger]: ...
+
+    def reserve_steps(
+        self, budget: Budget, events: Sequence[SampledGaussianEvent], purpose: str = ""
+    ) -> AbstractContextManager[Ledger]: ...
+
+    def has_paid(self, event: SampledGaussianEvent) -> bool: ...
 
 
 class InMemoryLedger:
@@ -44,6 +52,9 @@ class InMemoryLedger:
     @property
     def events(self) -> tuple[Event, ...]:
         return tuple(self._events)
+
+    def has_paid(self, event: Event) -> bool:
+        return event in self._events
 
     def charge(self, event: Event) -> None:
         spent = epsilon_spent([*self._events, event], self.budget.delta)

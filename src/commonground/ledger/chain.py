@@ -10,11 +10,15 @@ fractions add without rounding, in any order. What is left of a budget therefore
 A fit that declares δ = 0 is booked by its ε instead, and these add. The two kinds are not mixed on one population: adding up
 both would be true for a division fixed beforehand, but not for an analyst who looks at one fit's result and then chooses of
 which kind the next one is (at (4, 1e-6) that can double δ). Each kind alone is true however fits are chosen.
+
+Fits that draw Poisson samples are a third kind, counted in rounds (``rounds.py``), and not mixed with the others either: what
+they cost counts on other neighbours.
 """
 
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -24,6 +28,7 @@ from typing import Any
 from commonground.accounting.budgets import Budget, PureBudget, budget_of
 from commonground.accounting.gaussian import gaussian_dominating, gaussian_epsilon, gaussian_mu
 from commonground.errors import CommongroundError, InputError
+from commonground.ledger.rounds import Round, Step
 
 _SLACK = 1e-9  # relative, of a limit that is computed and not written down
 
@@ -47,6 +52,8 @@ class OpenReservation:
     purpose: str
     by: str  # host:process
     at: str  # for people only; nothing is decided by a clock
+    rounds: int = 0  # of sampled training; then nothing of the above is booked
+    steps: tuple[tuple[Step, int], ...] = ()  # sampled steps charged so far
 
 
 @dataclass(frozen=True)
@@ -63,6 +70,9 @@ class Account:
     settled_pure: Fraction = Fraction(0)  # ε charged by settled reservations with δ = 0
     fits: int = 0  # settled reservations
     open: Mapping[str, OpenReservation] = field(default_factory=lambda: MappingProxyType({}))
+    round: Round | None = None  # of sampled training: what one is, and how many everybody can afford
+    most_rounds: int = 0
+    settled_rounds: int = 0
 
     @classmethod
     def before_all(cls, population: str) -> "Account":
@@ -89,6 +99,18 @@ class Account:
         return self.settled_pure + sum((r.charged_pure for r in self.open.values()), Fraction(0))
 
     @property
+    def booked_rounds(self) -> int:
+        """Rounds of sampled training that may have been made."""
+        return self.settled_rounds + sum(r.rounds for r in self.open.values())
+
+    @property
+    def charged_rounds(self) -> int:
+        return self.settled_rounds + sum(self.rounds_charged(r) for r in self.open.values())
+
+    def rounds_charged(self, booking: OpenReservation) -> int:
+        return self.round.rounds_of(dict(booking.steps)) if self.round is not None else 0
+
+    @property
     def smallest(self) -> float:
         """The ε that everybody can afford."""
         assert self.budget is not None
@@ -97,24 +119,46 @@ class Account:
     @property
     def left(self) -> Fraction:
         """μ² for further Gaussian fits."""
-        return Fraction(0) if self.booked_pure else max(self.limit - self.booked, Fraction(0))
+        return Fraction(0) if self.booked_pure or self.booked_rounds else max(self.limit - self.booked, Fraction(0))
 
     @property
     def left_pure(self) -> float:
         """ε for further fits with δ = 0."""
-        return 0.0 if self.booked else max(0.0, self.smallest - self.epsilon_of(Fraction(0), self.booked_pure))
+        return (
+            0.0
+            if self.booked or self.booked_rounds
+            else max(0.0, self.smallest - self.epsilon_of(Fraction(0), self.booked_pure))
+        )
 
     @property
     def epsilon_left(self) -> float:
         """ε for further fits of the kind that this population pays for."""
+        if self.booked_rounds:
+            return self.epsilon_of_rounds(self.most_rounds - self.booked_rounds)
         return self.left_pure if self.booked_pure or not self.limit else self.epsilon_of(self.left)
 
     def affords(self, cost: Fraction, pure: Fraction, slack: float = 0.0) -> bool:
         """Whether this much more can be booked. ``slack``, for readers: a later version's arithmetic may differ a little."""
         total, total_pure = self.booked + cost, self.booked_pure + pure
-        if total and total_pure:  # whoever looks at one kind's results and then chooses the other is not covered
+        # Whoever looks at one kind's results and then chooses the other is not covered.
+        if (total and total_pure) or self.booked_rounds:
             return False
         return total_pure <= plain(self.smallest) and total <= self.limit * (1 + Fraction(slack))
+
+    def affords_rounds(self, one: Round, rounds: int) -> bool:
+        """Whether so many more rounds can be booked, of the kind that was booked before."""
+        if self.booked or self.booked_pure or (self.booked_rounds and one != self.round):
+            return False
+        return self.booked_rounds + rounds <= self.most_rounds
+
+    def with_round(self, one: Round, most_rounds: int) -> "Account":
+        """What a round is and how many there are; fixed as long as any is booked."""
+        return self if self.booked_rounds else replace(self, round=one, most_rounds=most_rounds)
+
+    def epsilon_of_rounds(self, rounds: int) -> float:
+        """Rounds as ε at the population's δ, rounded up."""
+        assert self.budget is not None
+        return self.round.epsilon(rounds, self.budget.delta) if self.round is not None else 0.0
 
     def epsilon_of(self, cost: Fraction, pure: Fraction = Fraction(0)) -> float:
         """A cost as ε at the population's δ, rounded up."""
@@ -237,6 +281,8 @@ def _opened(account: Account, event: dict[str, Any]) -> Account:
 
 
 def _reserved(account: Account, event: dict[str, Any]) -> Account:
+    if "round" in event:
+        return _reserved_rounds(account, event)
     name, pure = event["reservation"], isinstance(budget_of(event["epsilon"], event["delta"]), PureBudget)
     booking = OpenReservation(
         id=name,
@@ -256,8 +302,63 @@ def _reserved(account: Account, event: dict[str, Any]) -> Account:
     return replace(account, open=MappingProxyType({**account.open, name: booking}))
 
 
+def _reserved_rounds(account: Account, event: dict[str, Any]) -> Account:
+    name, one, rounds, most = (
+        event["reservation"],
+        Round.from_json(event["round"]),
+        event["rounds"],
+        event["most_rounds"],
+    )
+    if (
+        account.budget is None
+        or name in account.open
+        or isinstance(rounds, bool)
+        or not isinstance(rounds, int)
+        or rounds < 1
+    ):
+        raise ValueError("not a reservation of rounds")
+    if not account.booked_rounds and not one.epsilon(most, account.budget.delta) <= account.smallest * (1 + _SLACK):
+        raise ValueError(f"{most} rounds are more than the budget affords")
+    account = account.with_round(one, most)
+    if not account.affords_rounds(one, rounds):
+        raise ValueError("more was reserved than was left")
+    none = Fraction(0)
+    booking = OpenReservation(
+        name,
+        event["epsilon"],
+        event["delta"],
+        none,
+        none,
+        none,
+        none,
+        0,
+        event["purpose"],
+        event["by"],
+        event["at"],
+        rounds,
+    )
+    return replace(account, open=MappingProxyType({**account.open, name: booking}))
+
+
+def with_steps(account: Account, booking: OpenReservation, release: Mapping[str, Any]) -> OpenReservation:
+    """A reservation of rounds after a charge of sampled steps; ``ValueError`` if they are not among those booked."""
+    if release["simulated"] is not False or account.round is None:
+        raise ValueError("not a private release of a fit that draws samples")
+    step, n, of = tuple(release["step"]), release["steps"], dict(account.round.steps)
+    if (release["unit"], release["relation"]) != (account.round.unit, account.round.relation) or step not in of:
+        raise ValueError("a kind of step that was not reserved")
+    charged = Counter(dict(booking.steps))
+    charged[step] += n
+    if isinstance(n, bool) or not isinstance(n, int) or n < 1 or charged[step] > of[step] * booking.rounds:
+        raise ValueError("more steps were charged than were reserved")
+    return replace(booking, steps=tuple(sorted(charged.items())), charges=booking.charges + 1)
+
+
 def _charged(account: Account, event: dict[str, Any]) -> Account:
     booking = account.open[event["reservation"]]
+    if booking.rounds:
+        booking = with_steps(account, booking, event["event"])
+        return replace(account, open=MappingProxyType({**account.open, booking.id: booking}))
     cost, pure = costs(event["event"], booking)
     charged, charged_pure = booking.charged + cost, booking.charged_pure + pure
     if charged > booking.cost or charged_pure > booking.pure:
@@ -273,6 +374,7 @@ def _settled(account: Account, event: dict[str, Any]) -> Account:
         account,
         settled=account.settled + booking.charged,
         settled_pure=account.settled_pure + booking.charged_pure,
+        settled_rounds=account.settled_rounds + account.rounds_charged(booking),
         fits=account.fits + 1,
         open=MappingProxyType(still_open),
     )

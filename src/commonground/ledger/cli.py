@@ -210,7 +210,11 @@ def _cells(account: Account) -> tuple[str, ...]:
         f"{facts['epsilon_charged']:.4f}",
         f"{facts['epsilon_booked']:.4f}",
         f"{facts['epsilon_left']:.4f}",
-        f"{float(account.booked / account.limit):.1%}" if account.limit else "–",
+        f"{account.booked_rounds / account.most_rounds:.1%}"
+        if account.booked_rounds
+        else f"{float(account.booked / account.limit):.1%}"
+        if account.limit
+        else "–",
         str(account.fits),
         str(len(account.open)),
         str(account.count),

@@ -15,11 +15,13 @@ So what is booked is never below what was released. An operator may settle a dea
 charged before it was made, so what was charged is enough. If the fit was not dead after all, its next charge is refused.
 """
 
+import json
+import math
 import os
 import secrets
 import socket
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from fractions import Fraction
 from types import TracebackType
@@ -30,6 +32,7 @@ from sqlalchemy import Connection, func, insert, select, update
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, GaussianEvent, PureEvent
 from commonground.accounting.gaussian import gaussian_dominating
+from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.ledger import schema
 from commonground.ledger.chain import (
@@ -43,7 +46,9 @@ from commonground.ledger.chain import (
     mu_of,
     personal_distribution,
     plain,
+    with_steps,
 )
+from commonground.ledger.rounds import Round, rounds_in, step_of
 from commonground.ledger.storage import PostgresStorage, Storage, storage_at
 
 EXPORT_VERSION = 1
@@ -212,6 +217,47 @@ class Population:
         self._write(decide)
         return Reservation(self, name)
 
+    def reserve_steps(self, budget: Budget, events: Sequence[SampledGaussianEvent], purpose: str = "") -> "Reservation":
+        """Book all steps of a fit that draws Poisson samples, or raise ``BudgetError`` with nothing booked.
+
+        The first such fit says what kind of rounds these people pay for; see ``rounds.py``.
+        """
+        for event in events:
+            _checked(event)
+        name, (one, rounds) = secrets.token_hex(8), rounds_in(events)
+        known = self.account()
+        if not known.booked_rounds and known.budget is not None and known.budget.delta:
+            one.most(
+                known.smallest, known.budget.delta
+            )  # takes seconds; asked here so that nobody waits for them below
+
+        def decide(account: Account) -> dict[str, Any]:
+            assert account.budget is not None
+            if not account.booked_rounds:
+                affordable = one.most(account.smallest, account.budget.delta) if account.budget.delta else 0
+                account = account.with_round(one, affordable)
+            if not account.affords_rounds(one, rounds):
+                raise self._too_many(account, budget, one)
+            return {
+                "kind": "reserve",
+                "reservation": name,
+                "epsilon": float(budget.epsilon),
+                "delta": float(budget.delta),
+                "round": one.to_json(),
+                "rounds": rounds,
+                "most_rounds": account.most_rounds,
+                "purpose": purpose,
+                "by": f"{socket.gethostname()}:{os.getpid()}",
+            }
+
+        self._write(decide)
+        return Reservation(self, name)
+
+    def has_paid(self, event: SampledGaussianEvent) -> bool:
+        """Whether exactly these steps, of the run that their name tells, were charged before."""
+        release, told = _checked(event), (json.loads(body) for body, _ in self.events())
+        return any(e["kind"] == "charge" and e["event"] == release for e in told)
+
     def charge(self, reservation: str, event: Event) -> None:
         """Record one release against a reservation; on the disk when this returns, and only then may noise be drawn."""
         release = _checked(event)
@@ -223,6 +269,14 @@ class Population:
                     "perhaps by an operator who took this fit for dead. Fit again with a new reservation."
                 )
             booking = account.open[reservation]
+            if booking.rounds or isinstance(event, SampledGaussianEvent):
+                try:
+                    with_steps(account, booking, release)
+                except (KeyError, ValueError) as problem:
+                    raise BudgetError(
+                        f"{event.name!r} is not among the steps reserved for this fit: {problem}. Nothing was released."
+                    ) from None
+                return {"kind": "charge", "reservation": reservation, "event": release}
             if booking.pure and not isinstance(event, PureEvent):
                 raise BudgetError(
                     f"{event.name!r} has Gaussian noise, but its fit reserved ε = {booking.epsilon:g} with δ = 0. Nothing was "
@@ -262,6 +316,9 @@ class Population:
         assert account.budget is not None
         delta, pure = account.budget.delta, bool(account.booked_pure) or not account.limit
         total = f"ε = {_down(account.smallest):g} at δ = {delta:g}"
+        if account.booked_rounds:
+            left = account.most_rounds - account.booked_rounds
+            return f"Population {self.name!r} has {left:,} of {account.most_rounds:,} rounds of sampled training left of {total}."
         words = f"Population {self.name!r} has ε = {_down(account.epsilon_left):g} left of {total}"
         if pure:
             return f"{words}, for fits with δ = 0." if account.limit else f"{words}."
@@ -283,8 +340,29 @@ class Population:
             after = _append(connection, account := _read(connection, known, lock=True), decide(account))
         self._known = after
 
+    def _too_many(self, account: Account, budget: Budget, one: Round) -> BudgetError:
+        assert account.budget is not None
+        if account.booked or account.booked_pure or (account.booked_rounds and one != account.round):
+            return BudgetError(
+                f"population {self.name!r} has paid for releases of another kind than these sampled steps (other noise, "
+                "sampling, unit or neighbours, or no sampling at all): what both cost together is not known when the second "
+                "is chosen by looking at the first. Nothing was released. Repeat the kind of training that was paid for, or "
+                "divide the budget between two populations beforehand."
+            )
+        left = account.epsilon_of_rounds(max(account.most_rounds - account.booked_rounds, 0))
+        return BudgetError(
+            f"population {self.name!r} has ε = {_down(left):g} left of ε = {_down(account.smallest):g} at δ = "
+            f"{account.budget.delta:g} for further training of this kind, but this fit asks for (ε = {budget.epsilon:g}, "
+            f"δ = {budget.delta:g}). Nothing was released. Ask for less, or stop: these people have given what was agreed."
+        )
+
     def _too_much(self, account: Account, budget: Budget | PureBudget) -> BudgetError:
         assert account.budget is not None
+        if account.booked_rounds:
+            return BudgetError(
+                f"population {self.name!r} has paid for training on Poisson samples, which other releases are not added to. "
+                "Nothing was released. Divide their budget between two populations beforehand."
+            )
         if account.limit and (account.booked if isinstance(budget, PureBudget) else account.booked_pure):
             spent, asked = ("Gaussian", "pure") if account.booked else ("pure", "Gaussian")
             return BudgetError(
@@ -347,22 +425,25 @@ def summary(account: Account) -> dict[str, Any]:
         "epsilon": account.budget.epsilon,
         "delta": account.budget.delta,
         "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
-        "epsilon_charged": account.epsilon_of(account.charged, account.charged_pure),
-        "epsilon_booked": account.epsilon_of(account.booked, account.booked_pure),
-        "epsilon_left": _down(
-            account.left_pure if account.booked_pure or not account.limit else account.epsilon_of(account.left)
-        ),
+        "epsilon_charged": account.epsilon_of_rounds(account.charged_rounds)
+        or account.epsilon_of(account.charged, account.charged_pure),
+        "epsilon_booked": account.epsilon_of_rounds(account.booked_rounds)
+        or account.epsilon_of(account.booked, account.booked_pure),
+        "epsilon_left": _down(account.epsilon_left),
         "epsilon_left_pure": _down(account.left_pure),  # for a fit with δ = 0
         "mu_squared_limit": float(account.limit),
         "mu_squared_charged": float(account.charged),
         "mu_squared_booked": float(account.booked),
+        "rounds_booked": account.booked_rounds,  # of sampled training
+        "rounds_limit": account.most_rounds,
         "settled_fits": account.fits,
         "open_reservations": [
             {
                 "reservation": booking.id,
                 "epsilon": booking.epsilon,
                 "delta": booking.delta,
-                "epsilon_charged": account.epsilon_of(booking.charged, booking.charged_pure),
+                "epsilon_charged": account.epsilon_of_rounds(account.rounds_charged(booking))
+                or account.epsilon_of(booking.charged, booking.charged_pure),
                 "charges": booking.charges,
                 "purpose": booking.purpose,
                 "by": booking.by,
@@ -377,9 +458,9 @@ def summary(account: Account) -> dict[str, Any]:
 
 def _checked(event: Event) -> dict[str, Any]:
     """A release as it is written down; what cannot be accounted for is refused."""
-    if not isinstance(event, GaussianEvent | PureEvent):
+    if not isinstance(event, GaussianEvent | PureEvent | SampledGaussianEvent):
         raise BudgetError(
-            f"a ledger knows what Gaussian and pure releases cost, not a {type(event).__name__}. Nothing released."
+            f"a ledger knows what Gaussian, pure and sampled releases cost, not a {type(event).__name__}. Nothing released."
         )
     if event.simulated is not False:
         raise BudgetError(
@@ -387,7 +468,10 @@ def _checked(event: Event) -> dict[str, Any]:
             "Fit without simulation_seed, or without a ledger."
         )
     try:
-        if isinstance(event, GaussianEvent):
+        if isinstance(event, SampledGaussianEvent):
+            claim = f"noise of {event.noise_multiplier!r} contributions"
+            honest = 0 < event.noise_multiplier * event.contribution <= event.noise_std < math.inf
+        elif isinstance(event, GaussianEvent):
             claim = f"μ = {event.mu!r}"
             cost_of(event.mu)
             honest = event.supported
@@ -399,7 +483,13 @@ def _checked(event: Event) -> dict[str, Any]:
         honest = False
     if not honest:
         raise BudgetError(f"{event.name!r} claims {claim}, which its noise does not support. Nothing was released.")
-    if isinstance(event, GaussianEvent):
+    cost: dict[str, Any]
+    if isinstance(event, SampledGaussianEvent):
+        cost = {
+            "step": list(step_of(event)), "steps": int(event.steps), "unit": event.unit, "relation": event.relation,
+            "noise_std": float(event.noise_std),
+        }  # fmt: skip
+    elif isinstance(event, GaussianEvent):
         cost = {"mu": float(event.mu), "noise_std": float(event.noise_std)}
     else:  # μ: what it costs where δ > 0
         cost = {"epsilon": float(event.epsilon), "scale": float(event.scale), "mu": gaussian_dominating(event.epsilon)}

@@ -112,7 +112,13 @@ def table1_joint_cells(
         else:
             trainer.fit_owners(data.X, data.y, data.owners)
         for method, candidate in methods.items():
-            yield {"dataset": dataset, "seed": seed, "n": n, "method": method, "accuracy": accuracy(trainer, data, candidate)}
+            yield {
+                "dataset": dataset,
+                "seed": seed,
+                "n": n,
+                "method": method,
+                "accuracy": accuracy(trainer, data, candidate),
+            }
 
 
 def table1_baseline_cells(study: Study, dataset: str, seed: int) -> Iterable[Cell]:
@@ -124,13 +130,23 @@ def table1_baseline_cells(study: Study, dataset: str, seed: int) -> Iterable[Cel
     for method, settings, keep in (
         ("full_dp", {"collaboration": "full-dp"}, "shared"),
         ("paper", {"keep": ("personal",), **PAPER}, "personal"),
-        ("collaboration_without_dp", {"collaboration": "without-dp", "local": LocalSettings(epochs=WITHOUT_DP_EPOCHS)}, "shared"),
+        (
+            "collaboration_without_dp",
+            {"collaboration": "without-dp", "local": LocalSettings(epochs=WITHOUT_DP_EPOCHS)},
+            "shared",
+        ),
     ):
         trainer = study.trainer(seed, **settings).fit(some.X, some.y, owners=some.owners)
         for n, data in divided.items():
             if method == "paper":
                 trainer.fit_owners(data.X, data.y, data.owners)
-            yield {"dataset": dataset, "seed": seed, "n": n, "method": method, "accuracy": accuracy(trainer, data, keep)}
+            yield {
+                "dataset": dataset,
+                "seed": seed,
+                "n": n,
+                "method": method,
+                "accuracy": accuracy(trainer, data, keep),
+            }
 
 
 def table2_cells(study: Study, personal: tuple[str, ...], n: int, seed: int) -> Iterable[Cell]:
