@@ -142,10 +142,15 @@ def test_units_do_not_mix_in_one_ledger(rows: dict[str, Any]) -> None:
                 model.fit(X, y, **who, ledger=book)
 
 
-def test_a_durable_ledger_says_what_it_cannot_do(rows: dict[str, Any], tmp_path: Path) -> None:
-    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(4.0, 1e-5))
-    with pytest.raises(BudgetError, match="Poisson"):
-        cg.JointSGDRegressor(steps=5).fit(rows["X"], rows["y"], owners=rows["owners"], ledger=people)  # type: ignore[arg-type]
+@pytest.mark.parametrize("aggregator", ["mean", "winsorised"])
+def test_a_durable_ledger_adds_up_fits(rows: dict[str, Any], tmp_path: Path, aggregator: str) -> None:
+    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(2.5, 1e-5))
+    who = {"owners": rows["owners"], "users": rows["users"], "ledger": people}
+    model = cg.JointSGDRegressor(unit="user", aggregator=aggregator, steps=5, epsilon=2.0)
+    statement = model.fit(rows["X"], rows["y"], **who).billboard_.statement
+    assert people.account().epsilon_of_rounds(people.account().charged_rounds) == statement.epsilon_spent
+    with pytest.raises(BudgetError, match="further training of this kind"):
+        model.fit(rows["X"], rows["y"], **who)
 
 
 def test_the_papers_recipe_takes_the_steps_given_whatever_the_number_of_rows(rows: dict[str, Any]) -> None:

@@ -114,7 +114,7 @@ def audit(
 def _mu(event: Event) -> float:
     """The Gaussian cost; of a pure ε, that of the Gaussian which covers it."""
     if isinstance(event, SampledGaussianEvent):
-        raise InputError("Poisson-sampled training has no audit yet: its neighbours add or remove a record.")
+        raise InputError("Poisson-sampled training adds or removes a unit; audit it by commonground.audit.sampled.")
     return event.mu if isinstance(event, GaussianEvent) else gaussian_dominating(event.epsilon)
 
 

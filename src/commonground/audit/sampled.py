@@ -1,0 +1,75 @@
+"""Poisson-sampled training, audited: can it be told from everything released whether one unit was there?
+
+The worst case is known: all others contribute nothing, and she contributes the full clip norm in one direction whenever she
+is drawn. The auditor sees every noisy sum and knows q, σ, C and the direction, so her likelihood ratio is exact:
+
+    a step's sum x along the direction, in units of C:   ratio = 1 − q + q · exp((x − 1/2) / σ²)
+
+No test is right more often than this one, and (ε, δ)-accounting by privacy-loss distributions says how often that may be: with
+probability (1 + δ(0)) / 2, where δ(0) is the δ that belongs to ε = 0. Right more often refutes the accounting.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from unittest.mock import patch
+
+import numpy as np
+
+from commonground.accounting.sampled import SampledGaussianEvent
+from commonground.audit.bounds import lower_at_least
+from commonground.clipping import BoundedSum
+from commonground.errors import InputError
+from commonground.gate import SampledReleases
+from commonground.joint_board import JointStatement
+
+# Trains with the unit there or missing, on rows that the auditor made up, and returns what is claimed.
+SampledFit = Callable[[bool], JointStatement]
+
+
+@dataclass(frozen=True)
+class SampledAudit:
+    claimed: float  # how often a guess may be right
+    accuracy: float  # how often it was
+    at_least: float  # except with probability 1 − confidence
+
+    @property
+    def refuted(self) -> bool:
+        return self.at_least > self.claimed
+
+
+def audit_sampled(fit: SampledFit, direction: np.ndarray, n_runs: int = 500, confidence: float = 0.999) -> SampledAudit:
+    """Guess ``n_runs`` times each way. ``direction``: where the unit's clipped contribution points, of length one."""
+    right, statement = 0, fit(True)
+    (event,) = statement.events
+    if event.relation != "add-or-remove-one" or event.group_size != 1:
+        raise InputError("only a unit that is there or missing, drawn as one, can be audited here.")
+    for present in (True, False):
+        for _ in range(n_runs):
+            with _recorded() as sums:
+                fit(present)
+            along = np.array(sums) @ direction / event.contribution
+            right += bool(_log_ratio(along, event) > 0) == present
+    at_least = float(lower_at_least(right, 2 * n_runs, 1 - confidence))
+    claimed = (1 + float(event.loss().get_delta_for_epsilon(0.0))) / 2
+    return SampledAudit(claimed, right / (2 * n_runs), at_least)
+
+
+def _log_ratio(along: np.ndarray, event: SampledGaussianEvent) -> float:
+    q, noise = event.sampling_probability, event.noise_multiplier
+    shifted = np.log(q) + (along - 0.5) / noise**2
+    return float((np.logaddexp(np.log1p(-q), shifted) if q < 1 else shifted).sum())
+
+
+@contextmanager
+def _recorded() -> Iterator[list[np.ndarray]]:
+    """Every sum as it leaves the gate."""
+    sums: list[np.ndarray] = []
+    release = SampledReleases.release
+
+    def recording(self: SampledReleases, bounded_sum: BoundedSum) -> np.ndarray:
+        sums.append(release(self, bounded_sum))
+        return sums[-1]
+
+    with patch.object(SampledReleases, "release", recording):
+        yield sums
