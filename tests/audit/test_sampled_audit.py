@@ -3,6 +3,7 @@
 import importlib
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -114,5 +115,7 @@ def test_a_forgotten_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_audited_is_said() -> None:
+    statement = convex(sampling_probability=1.0)(True)
+    other = replace(statement, events=(replace(statement.events[0], relation="replace-one"),))
     with pytest.raises(InputError, match="there or missing"):
-        audit_sampled(convex(relation="replace-one", sampling_probability=1.0), DOWN, n_runs=1)
+        audit_sampled(lambda present: other, DOWN, n_runs=1)

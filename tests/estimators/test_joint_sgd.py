@@ -1,5 +1,6 @@
 """P4's convex learners: what they learn, what they charge, and Algorithm 2's promise and its limits."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.accounting.sampled import epsilon_of_sampled
 from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.ledger import InMemoryLedger
 
@@ -148,9 +150,11 @@ def test_a_durable_ledger_adds_up_fits(rows: dict[str, Any], tmp_path: Path, agg
     who = {"owners": rows["owners"], "users": rows["users"], "ledger": people}
     model = cg.JointSGDRegressor(unit="user", aggregator=aggregator, steps=5, epsilon=2.0)
     statement = model.fit(rows["X"], rows["y"], **who).billboard_.statement
-    assert people.account().epsilon_of_rounds(people.account().charged_rounds) == statement.epsilon_spent
-    with pytest.raises(BudgetError, match="further training of this kind"):
-        model.fit(rows["X"], rows["y"], **who)
+    assert people.account().epsilon_of_rounds(5) == statement.epsilon_spent
+    model.fit(rows["X"], rows["y"], **who)
+    twice = [replace(event, steps=10) for event in statement.events]
+    assert people.account().charged_rounds == 10
+    assert people.account().epsilon_of_rounds(10) == epsilon_of_sampled(twice, 1e-5)
 
 
 def test_the_papers_recipe_takes_the_steps_given_whatever_the_number_of_rows(rows: dict[str, Any]) -> None:

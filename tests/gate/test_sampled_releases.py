@@ -11,7 +11,7 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent
 from commonground.clipping import BoundedSum, SampledSum
 from commonground.errors import BudgetError
-from commonground.gate import SampledReleases, noise, randomness_from, release
+from commonground.gate import Randomness, SampledReleases, noise, randomness_from, release
 from commonground.ledger import InMemoryLedger
 
 
@@ -145,3 +145,11 @@ def test_simulated_streams_can_be_continued() -> None:
     assert first.simulation.random() == second.simulation.random()  # type: ignore[union-attr]
     assert first.simulated_sampling.random() == second.simulated_sampling.random()  # type: ignore[union-attr]
     assert randomness_from(None).state() is None
+
+
+def test_seeded_samples_are_no_protection_either() -> None:
+    """The cost counts on nobody knowing who was drawn."""
+    seeded = np.random.default_rng(0)
+    assert Randomness(simulated_sampling=seeded).simulated
+    assert Randomness(simulation=seeded).simulated
+    assert not Randomness().simulated

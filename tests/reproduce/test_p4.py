@@ -1,6 +1,7 @@
 """P4's results: the fast versions run, and the claims are computed from the cells they are given."""
 
 import pytest
+from matplotlib.figure import Figure
 
 from commonground.reproduce import p4
 
@@ -18,9 +19,16 @@ def test_fast_table1_has_every_column() -> None:
     assert all(0.05 < row.ours < 1 for row in outcome.rows)
     assert len(outcome.claims) == 3
     assert outcome.draw is not None
-    from matplotlib.figure import Figure
-
     outcome.draw(Figure())
+
+
+def test_fast_figure1_can_be_drawn() -> None:
+    outcome = p4.run_figure1(True, False)
+    assert len(outcome.rows) == 2 * 2 * 2  # owners, ε, methods
+    assert outcome.draw is not None
+    figure = Figure()
+    outcome.draw(figure)
+    assert len(figure.axes[0].lines) == 4
 
 
 def cells(**accuracies: float) -> list[p4.Cell]:

@@ -20,7 +20,7 @@ from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "tuned")
 BATCH = 64
-_OWNERS_AT_ONCE = {False: 16, True: 64}  # on a CPU; on a GPU
+_OWNERS_AT_ONCE = {False: 16, True: 128}  # on a CPU; on a GPU
 _FEW_ROWS = 16  # rows of owners with less than one minibatch are padded to a multiple of this
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
 
