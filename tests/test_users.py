@@ -652,7 +652,7 @@ print(peak() - before, rows, users.streamed, type(users._rows).__name__)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
-@pytest.mark.parametrize(("arrangement", "kept"), [("grouped", "ParquetRows"), ("shuffled", "ScratchRows")])
+@pytest.mark.parametrize(("arrangement", "kept"), [("grouped", "FileRows"), ("shuffled", "ScratchRows")])
 def test_memory_follows_the_block_and_not_the_table(arrangement: str, kept: str, tmp_path: Path) -> None:
     n_rows, n_features, budget = 800_000, 9, 6 * 2**20  # 61 MiB as a matrix, in one row group
     rng = np.random.default_rng(0)

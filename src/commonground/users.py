@@ -23,6 +23,7 @@ from commonground.tables import (
     PathLike,
     Rows,
     Scratch,
+    Table,
     bad_value,
     column_names,
     load_rows,
@@ -167,25 +168,29 @@ class Users:
         try:
             if budget is not None and features is None:
                 features = [name for name in column_names(source) if name not in (user, label, budget)]
-            table = open_table(source, user, label, features, max_memory, folder)
-            name = f"Column {user!r}"
-            id_batches, keys, _ = as_id_batches(table.user_ids, name)
-            people = find_people(id_batches, name, keys)
-            places = None if people.grouped else row_places(people, id_batches, name)
-            rows = load_rows(table, places, max_memory, folder)
+            users = cls.from_opened(open_table(source, user, label, features, max_memory, folder), max_memory, folder)
         except BaseException as error:
             folder.remove()
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
             raise
-        users = cls(people, rows, feature_names=table.columns.features, label_name=label, user_name=user)
         if budget is not None:
-            users.budgets = users._one_value_each(source, user, budget)
+            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
         return users
 
-    def _one_value_each(self, source: Any, user: str, column: str) -> np.ndarray:
-        """A column that says the same in all rows of a person, one value for each person."""
-        ids, values = read_rows(source, user, [column])
+    @classmethod
+    def from_opened(cls, table: Table, max_memory: int, scratch: Scratch) -> "Users":
+        """Group the rows of a table by person; every value is checked."""
+        name = f"Column {table.columns.user!r}"
+        id_batches, keys, _ = as_id_batches(table.user_ids, name)
+        people = find_people(id_batches, name, keys)
+        places = None if people.grouped else row_places(people, id_batches, name)
+        rows = load_rows(table, places, max_memory, scratch)
+        columns = table.columns
+        return cls(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
+
+    def one_value_each(self, ids: Any, values: np.ndarray, column: str) -> np.ndarray:
+        """From a column that says the same in all rows of a person, one value for each person."""
         person = self.index_of(ids)
         of_person = np.full(self.n_users, np.nan)
         of_person[person] = values[:, 0]
