@@ -20,6 +20,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -213,6 +214,15 @@ class ParquetSource:
                         "The files of a folder must have the same: write them again with one schema."
                     )
         self.n_rows = sum(self.rows_in)
+
+    def each_file(self) -> list["ParquetSource"]:
+        """Every file that has rows as a source of its own."""
+        found = []
+        for path, stamp_then, n_rows in zip(self.paths, self.stamps, self.rows_in, strict=True):
+            file = copy(self)
+            file.paths, file.stamps, file.rows_in, file.n_rows = [path], [stamp_then], [n_rows], n_rows
+            found += [file] * (n_rows > 0)
+        return found
 
     def open_bytes(self, columns: Sequence[str]) -> int:
         # Arrow 26 ends the process when it is asked for the size of one column of a damaged file: the row group's must do.

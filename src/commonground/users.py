@@ -153,17 +153,39 @@ class Users:
         budget: str | None = None,
         max_memory: int = 2 * 2**30,
         scratch: PathLike | None = None,
+        engine: str = "local",
+        address: str | None = None,
+        verbose: bool = False,
     ) -> "Users":
         """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
+
+        Parquet may also be at any address that ``pyarrow.fs`` knows: s3://bucket/folder, gs://…, hdfs://….
 
         ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
         a person; every fit then keeps to it (fits on the same people add up, as always). A file that needs more than
         ``max_memory`` bytes as a matrix stays on disk. Parquet grouped by person, with few columns or row groups that are not
         large, is read as it is; other files through a copy under ``scratch`` (default: the system's temporary folder) that is
         removed with the object.
+
+        ``engine="ray"`` leaves the rows of Parquet files to the workers of a Ray cluster at ``address`` (None: one on this
+        machine, with all its cores): every fit asks them for sums, and has neither rows nor heads itself. ``max_memory`` is
+        then for each worker, and all nodes must see the files and ``scratch``. ``verbose`` shows how far they are.
         """
+        if engine not in ("local", "ray"):
+            raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
         if max_memory < 1:
             raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
+        if engine == "ray":
+            try:
+                from commonground.engines.ray import users_on_ray
+            except ModuleNotFoundError as missing:
+                raise InputError(
+                    f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
+                ) from None
+            return users_on_ray(
+                source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
+                verbose=verbose,
+            )  # fmt: skip
         folder = Scratch(scratch)
         try:
             if budget is not None and features is None:
@@ -228,8 +250,9 @@ class Users:
             yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
 
     @property
-    def person_weights(self) -> np.ndarray:
-        return np.ones(self.n_users) if self._weights is None else self._weights
+    def total_weight(self) -> float:
+        """How many people in full all people together count."""
+        return float(self.n_users if self._weights is None else self._weights.sum())
 
     def _blocks_of_participants(self, weights: np.ndarray, most_rows: int) -> Iterator[Block]:
         """Blocks of those with a weight; their edges do not depend on the others' rows."""
