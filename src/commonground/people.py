@@ -198,8 +198,8 @@ def find_people(id_batches: IdBatches, name: str, keys: np.ndarray | None) -> Pe
 
 def rises(ids: pa.Array, previous: Any) -> bool:
     """Whether each id is larger than the one before, ``previous`` (None: there is none) being before the first."""
-    first = len(ids) > 0 and previous is not None and not pc.greater(ids[0], pa.scalar(previous, ids.type)).as_py()
-    return not first and bool(pc.all(pc.greater(ids[1:], ids[:-1])).as_py())
+    falls = len(ids) > 0 and previous is not None and not ids[0].as_py() > previous
+    return not falls and bool(pc.all(pc.greater(ids[1:], ids[:-1])).as_py())
 
 
 def run_starts(differs_from_last: np.ndarray) -> np.ndarray:

@@ -173,6 +173,8 @@ class Users:
         """
         if engine not in ("local", "ray"):
             raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
+        if engine == "local" and address is not None:
+            raise InputError(f"address={address!r} is a Ray cluster's. Pass engine='ray' with it.")
         if max_memory < 1:
             raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
         if engine == "ray":

@@ -21,8 +21,8 @@ def sum_over_blocks(users: Users, block_sum: Callable[..., Sum], *public: Any) -
 def add_up(parts: Iterable[Sum]) -> Sum:
     """The sum of at least one part, in an order that depends on their number alone.
 
-    Sums of equally many parts are added first, like carrying digits. So a part passes through at most 2 log₂(parts) additions,
-    and their rounding stays within ``clipping.rounding_margin`` however the rows are cut.
+    Sums of equally many parts are added first, like carrying digits. So a part passes through at most log₂(parts) + 1
+    additions, and their rounding stays within ``clipping.rounding_margin`` however the rows are cut.
     """
     waiting: list[tuple[int, Sum]] = []  # (carries so far, sum)
     for total in parts:

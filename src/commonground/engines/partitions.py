@@ -211,7 +211,10 @@ class Reader:
         with naming(part.file.paths[0]):
             for batch in rows.batches(names, max(1, BATCH_BYTES // (len(columns.values) * dtype.itemsize))):
                 ids = canonical_ids(batch.column(columns.user), row, f"Column {columns.user!r}")
-                values = [*to_matrix(batch, columns.values, dtype, row).T, *to_matrix(batch, also, np.dtype(float), row).T]
+                values = [
+                    *to_matrix(batch, columns.values, dtype, row).T,
+                    *to_matrix(batch, also, np.dtype(float), row).T,
+                ]
                 pieces.append(pa.record_batch([ids, *values], names))
                 row += batch.num_rows
         whole = pa.Table.from_batches(pieces)

@@ -24,7 +24,9 @@ class PersonalModel(BaseEstimator):
 
     billboard_: Billboard
     user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
-    heads_: np.ndarray | None  # (n, k) private: row j belongs to person j alone; None with keep_heads=False or another engine
+    heads_: (
+        np.ndarray | None
+    )  # (n, k) private: row j belongs to person j alone; None with keep_heads=False or another engine
     own_intercepts_: np.ndarray | None
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
 
