@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-
 _shown: list[Progress] = []  # the bar on the screen, if there is one
 
 

@@ -4,8 +4,8 @@ Nobody may be in two partitions: she would be clipped in each of them and count 
 its people side by side, and the ids of no two files overlap, files are cut between people and read where they are. Otherwise
 every row is sent to the partition of its person, a checksum of her id, and kept in a scratch folder that all processes see.
 
-How a table is cut depends on the table alone, not on who reads it. A `Reader` is what one process does; `commonground.engines.ray`
-starts many.
+How a table is cut depends on the table alone, not on who reads it. A `Reader` is what one process does;
+`commonground.engines.ray` starts many.
 """
 
 import zlib

@@ -14,6 +14,7 @@ The driver holds neither rows nor ids, only one sum for each partition. Heads ar
 import logging
 import os
 import secrets
+import socket
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -55,8 +56,7 @@ MOST_LOSSES = 3  # of one partition: more are no accident
 # --- readers ----------------------------------------------------------------------------------------------------------
 
 
-@ray.remote(num_cpus=1)
-class RayReader(Reader):
+class OneCoreReader(Reader):
     def __init__(self) -> None:
         super().__init__()
         numba.set_num_threads(1)  # there is a reader on every core
@@ -70,6 +70,9 @@ class RayReader(Reader):
         key, partition, reading, size, weights = arguments
         own = None if weights is None else weights.copy()
         return self.sum_over_people(key, partition, reading, size, own, block_sum, *public)
+
+
+RayReader: Any = ray.remote(num_cpus=1)(OneCoreReader)
 
 
 class Readers:
@@ -166,6 +169,10 @@ _readers: weakref.ref[Readers] | None = None  # shared by all Users of this proc
 def connect(address: str | None) -> Readers:
     """The readers of this process, on the cluster at ``address``; None: one that Ray starts on this machine."""
     global _readers
+    if ray.is_initialized() and address not in (None, "auto", here := ray.get_runtime_context().gcs_address):
+        raise EngineError(
+            f"This process uses the Ray cluster at {here} already, so not {address!r}. Call ray.shutdown()."
+        )
     known = None if _readers is None else _readers()
     if known is not None and ray.is_initialized():
         return known
@@ -175,12 +182,20 @@ def connect(address: str | None) -> Readers:
             if address is None:
                 ray.init("local", include_dashboard=False, **quiet)
             else:
+                require_answer(address)
                 ray.init(address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise EngineError(f"There is no Ray cluster at {address!r} ({error}). See `ray status` there.") from None
     readers = Readers()
     _readers = weakref.ref(readers)
     return readers
+
+
+def require_answer(address: str) -> None:
+    """Ray would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdigit() and "/" not in address:
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 # --- people -----------------------------------------------------------------------------------------------------------
@@ -226,7 +241,7 @@ class RemoteUsers(Users):
         self.engine = engine
 
     @property
-    def ids(self) -> np.ndarray:  # type: ignore[override]
+    def ids(self) -> np.ndarray:
         raise elsewhere("ids")
 
     def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:

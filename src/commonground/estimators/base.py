@@ -131,7 +131,8 @@ class PersonalModel(BaseEstimator):
             raise InputError(f"got {len(X)} rows but {len(ids)} user ids; give one id for each row.")
         if self.heads_ is None or self.own_intercepts_ is None:
             raise InputError(
-                "this model keeps no heads (keep_heads=False, or rows on another engine); use billboard_.personalize with own rows."
+                "this model keeps no heads (keep_heads=False, or another engine has the rows); use billboard_.personalize "
+                "with own rows."
             )
         position = self._positions(ids)
         unknown = position < 0
