@@ -1,6 +1,7 @@
 """Partitions hold whole people: nobody straddles two, nobody is lost. No cluster is needed to check that."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -68,6 +69,52 @@ def test_the_partition_of_a_person_does_not_depend_on_who_else_is_there() -> Non
         together = partition_of(ids, 7)
         assert together.tolist() == [partition_of(ids[i : i + 1], 7)[0] for i in range(100)]
         assert np.bincount(together, minlength=7).min() > 3  # 14 expected; below 4 once in 2,000 choices of a hash
+
+
+class OneReader(Reader):
+    """Stands in for the readers of a cluster."""
+
+    def map(self, method: str, calls: dict[int, tuple[Any, ...]], what: str) -> list[Any]:
+        return [getattr(self, method)(*call) for call in calls.values()]
+
+
+@pytest.mark.parametrize("arrangement", ["grouped", "one file, scattered", "grouped, but she is in two files"])
+def test_however_a_table_is_cut_everybody_is_in_one_partition(tmp_path: Path, seed: int, arrangement: str) -> None:
+    cut = pytest.importorskip("commonground.engines.ray").cut
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(200), rng.integers(2, 9, 200))
+    if arrangement == "one file, scattered":
+        ids = rng.permutation(ids)
+    table = pa.table({"user_id": ids, **{name: rng.standard_normal(len(ids)) for name in ("y", "a", "b")}})
+    half = int(np.searchsorted(ids, 100)) + (arrangement == "grouped, but she is in two files")
+    files = [table] if arrangement == "one file, scattered" else [table.slice(0, half), table.slice(half)]
+    for number, rows in enumerate(files):
+        pq.write_table(rows, tmp_path / f"{number}.parquet")
+    (tmp_path / "scratch").mkdir()
+    reader, reading = OneReader(), Reading(COLUMNS, None, 2**30, tmp_path / "scratch")
+    partitions = cut(ParquetSource(sorted(tmp_path.glob("*.parquet"))), reading, reader)
+    assert len(partitions) >= 8
+    assert all(isinstance(part, FilePart) for part in partitions) == (arrangement == "grouped")
+    opened = [reader.open(number, partition, reading) for number, partition in enumerate(partitions)]
+    seen = np.concatenate([users.ids for users in reader._users.values()])
+    assert sorted(seen.tolist()) == list(range(200))
+    assert sum(part.n_rows for part in opened) == len(ids)
+
+
+def test_people_count_as_much_in_a_partition_as_they_should(tmp_path: Path) -> None:
+    write_table(tmp_path, 3, pa.int64())
+    (tmp_path / "scratch").mkdir()
+    reader, reading, (partition, *_) = split_everything(tmp_path, tmp_path / "scratch", 2)
+    opened = reader.open(0, partition, reading)
+    asked = (0, partition, reading, opened.size)
+    weights = np.linspace(0, 1, opened.n_users)
+    got = reader.sum_over_people(*asked, weights, weight_sum)
+    np.testing.assert_allclose(got.value, weights.sum())
+    assert reader.sum_over_people(*asked, np.zeros(opened.n_users), weight_sum) is None
+
+
+def weight_sum(block) -> ClippedSums:  # type: ignore[no-untyped-def]
+    return ClippedSums(np.array([block.person_weights.sum()]), 1.0, block.n_users)
 
 
 def people(lowest: object, highest: object) -> FilePeople:
