@@ -69,24 +69,24 @@ def one_read(folder: Path) -> np.ndarray:
 # --- one fit, in this process --------------------------------------------------------------------------------------------
 
 
-def fit(folder: Path, engine: str, max_memory: int, board: Path | None = None) -> dict[str, float]:
+def fit(folder: Path, engine: str, max_memory: int, rounds: int | None, cores: int) -> dict[str, float]:
+    os.environ["NUMBA_NUM_THREADS"] = str(cores)
     sys.modules["pandas"] = None  # type: ignore[assignment] # a development tool, which scikit-learn would load (50 MB)
     import commonground as cg
 
     start_up = 0.0
     if engine == "ray":
-        from commonground.engines.ray import connect
+        from commonground.engines.ray import connect, ray
 
         started = time.perf_counter()
+        ray.init("local", num_cpus=cores, include_dashboard=False, log_to_driver=False)
         readers = connect(None)  # noqa: F841 (kept until the fit is over)
         start_up = time.perf_counter() - started
     started, started_processor = time.perf_counter(), time.process_time()
     users = cg.Users.from_table(folder, engine=engine, max_memory=max_memory)
     opened, opened_processor = time.perf_counter(), time.process_time()
-    model = cg.PrivateFedRep(**SETTINGS).fit(users)
+    model = cg.PrivateFedRep(**SETTINGS, n_rounds=rounds).fit(users)
     ended, ended_processor = time.perf_counter(), time.process_time()
-    if board is not None:
-        model.billboard_.save(board)
     peak_kib = re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())
     assert peak_kib is not None
     return {
@@ -112,7 +112,7 @@ def in_a_process_of_its_own(*arguments: object) -> dict[str, float]:
 # --- tables ------------------------------------------------------------------------------------------------------------
 
 
-def local(folder: Path, sizes: list[int]) -> None:
+def local(folder: Path, sizes: list[int], options: list[str]) -> None:
     table = Table(
         title="PrivateFedRep on one machine, rows streamed from Parquet; seconds on the clock (of the processor)"
     )
@@ -128,7 +128,7 @@ def local(folder: Path, sizes: list[int]) -> None:
         budget = max(n * ROWS * (D + 1) * 4 // 10, 64 * 2**20)
         one_read(data)
         read = one_read(data)
-        got = in_a_process_of_its_own("fit", "--folder", data, "--max-memory", budget)
+        got = in_a_process_of_its_own("fit", "--folder", data, "--max-memory", budget, *options)
         read = (read + one_read(data)) / 2  # before and after: machines are shared
         fit = np.array([got["fit"], got["fit, processor"]])
         allowed = 1.5 * budget / 1e6 + 300
@@ -144,9 +144,9 @@ def both(seconds: Any, digits: int) -> str:
     return f"{seconds[0]:.{digits}f} ({seconds[1]:.{digits}f})"
 
 
-def ray_overhead(folder: Path, n: int) -> None:
+def ray_overhead(folder: Path, n: int, options: list[str]) -> None:
     data = write_people(folder, n)
-    table = Table(title=f"Ray against the local engine, {n:,} people, the same cores ({os.cpu_count()})")
+    table = Table(title=f"Ray against the local engine on the same cores, {n:,} people")
     for heading in (
         "rows",
         "engine",
@@ -162,7 +162,7 @@ def ray_overhead(folder: Path, n: int) -> None:
         got = {}
         for engine in ("local", "ray"):
             got[engine] = in_a_process_of_its_own(
-                "fit", "--folder", data, "--max-memory", max_memory, "--engine", engine
+                "fit", "--folder", data, "--max-memory", max_memory, "--engine", engine, *options
             )
             base, this = got["local"], got[engine]
             table.add_row(
@@ -229,15 +229,20 @@ if __name__ == "__main__":
     parser.add_argument("--people", type=int, nargs="*", default=[100_000, 1_000_000, 10_000_000])
     parser.add_argument("--max-memory", type=int, default=2 * 2**30)
     parser.add_argument("--engine", default="local")
+    parser.add_argument(
+        "--rounds", type=int, help="gradient rounds; as many as the estimator takes by itself if not given"
+    )
+    parser.add_argument("--cores", type=int, default=os.cpu_count())
     parser.add_argument("--killed-in", type=int, default=3)
     given = parser.parse_args()
+    options = ["--cores", str(given.cores)] + ([] if given.rounds is None else ["--rounds", str(given.rounds)])
     if given.what == "local":
-        local(given.folder, given.people)
+        local(given.folder, given.people, options)
     elif given.what == "ray":
-        ray_overhead(given.folder, given.people[0])
+        ray_overhead(given.folder, given.people[0], options)
     elif given.what == "kill":
         kill(given.folder, given.people[0])
     elif given.what == "fit":
-        print(json.dumps(fit(given.folder, given.engine, given.max_memory)))
+        print(json.dumps(fit(given.folder, given.engine, given.max_memory, given.rounds, given.cores)))
     else:
         print(json.dumps(fit_with_a_node_killed(given.folder, given.killed_in)))
