@@ -652,7 +652,7 @@ print(peak() - before, rows, users.streamed, type(users._rows).__name__)
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="reads the peak from /proc")
-@pytest.mark.parametrize(("arrangement", "kept"), [("grouped", "ParquetRows"), ("shuffled", "ScratchRows")])
+@pytest.mark.parametrize(("arrangement", "kept"), [("grouped", "FileRows"), ("shuffled", "ScratchRows")])
 def test_memory_follows_the_block_and_not_the_table(arrangement: str, kept: str, tmp_path: Path) -> None:
     n_rows, n_features, budget = 800_000, 9, 6 * 2**20  # 61 MiB as a matrix, in one row group
     rng = np.random.default_rng(0)
@@ -667,3 +667,20 @@ def test_memory_follows_the_block_and_not_the_table(arrangement: str, kept: str,
     assert (int(rows), streamed, found) == (2 * n_rows, "True", kept)
     # MiB: 1.5 budgets and what Arrow keeps for 10 open columns; the whole table would add 125
     assert float(growth) < 1.5 * 6 + 60
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_people_are_found_across_batches(seed: int, ordered: bool) -> None:
+    """Somebody may go on in the next batch, fill several, or come back much later."""
+    rng = np.random.default_rng(seed)
+    for _ in range(200):
+        ids = rng.integers(0, 6, rng.integers(1, 15))
+        ids = np.sort(ids) if ordered else ids
+        cuts = np.sort(rng.integers(0, len(ids) + 1, 3))
+        batches = [pa.array(part) for part in np.split(ids, cuts) if len(part)]
+        found = people_module.find_people(lambda rows, batches=batches: iter(batches), "ids", None)
+        names, counts = np.unique(ids, return_counts=True)
+        order = np.argsort(found.ids())
+        assert found.ids()[order].tolist() == names.tolist()
+        assert np.diff(found.offsets)[order].tolist() == counts.tolist()
+        assert found.grouped == (1 + (ids[1:] != ids[:-1]).sum() == len(names))

@@ -44,7 +44,12 @@ NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .pa
 
 @app.command()
 def train(
-    table: Table,
+    table: Annotated[
+        str,
+        typer.Argument(
+            help="CSV or Parquet file, a folder of Parquet files, or the address of either (s3://…, gs://…)."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", help="Folder for the billboard.")],
     user: UserColumn = "user_id",
     label: LabelColumn = "y",
@@ -70,11 +75,23 @@ def train(
         str | None, typer.Option(help="Ledger that pays for this training: a file, or postgresql://user@host/database.")
     ] = None,
     population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
+    engine: Annotated[
+        str, typer.Option(help="Who reads the rows: 'local', or 'ray' for Parquet on a cluster.")
+    ] = "local",
+    address: Annotated[
+        str | None, typer.Option(help="Ray cluster, for example 10.0.0.1:6379; without, all cores of this machine.")
+    ] = None,
+    scratch: Annotated[
+        Path | None, typer.Option(help="Folder for copies of rows, seen by all nodes of a cluster; removed afterwards.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
     people = population_for_training(ledger, population, out)
-    users = Users.from_table(table, user=user, label=label, features=_split(features), budget=budget)
+    users = Users.from_table(
+        table, user=user, label=label, features=_split(features), budget=budget, engine=engine, address=address,
+        scratch=scratch, verbose=not as_json,
+    )  # fmt: skip
     model = PrivateFedRep(
         rank, epsilon, delta, recipe=recipe, fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds,
         keep_heads=False, simulation_seed=simulation_seed, verbose=not as_json,

@@ -78,9 +78,9 @@ def rounding_margin(n_users: int) -> float:
     """Relative room for floating-point addition, which does not commute.
 
     Replacing one person can change the rounding of every partial sum after her. Sums are taken in chunks of CHUNK people,
-    over the chunks of a block, and over blocks as a tree, so an entry passes through at most CHUNK + n/CHUNK + 64
-    additions, each wrong by at most 2⁻⁵³ of a partial sum of norm at most n·C, for both neighbours. The 1e-9 covers the
-    rounding inside one contribution.
+    over the chunks of a block, over the blocks of a partition as a tree and over partitions as another one (``engines``), so an
+    entry passes through at most CHUNK + n/CHUNK + 64 additions, each wrong by at most 2⁻⁵³ of a partial sum of norm at most
+    n·C, for both neighbours, wherever people are. The 1e-9 covers the rounding inside one contribution.
     """
     return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK + 64)
 

@@ -17,6 +17,10 @@ class BudgetError(CommongroundError):
     """A release that would spend more privacy than the ledger has left, or that it must not see."""
 
 
+class EngineError(CommongroundError):
+    """Workers that cannot be reached, or were lost and could not be replaced."""
+
+
 class BillboardError(CommongroundError):
     """A billboard file that is missing, damaged, changed or written by a newer version."""
 

@@ -152,10 +152,14 @@ def canonical_ids(ids: pa.Array, first_row: int, name: str) -> pa.Array:
 
 
 def find_people(id_batches: IdBatches, name: str, keys: np.ndarray | None) -> People:
-    """One pass over the ids, in memory that grows with the people and not with the rows."""
+    """One pass over the ids, in memory that grows with the people and not with the rows.
+
+    Where ids only ever rise, nobody can come back later: they are kept as they are, and nothing is hashed.
+    """
     runs: list[pa.Array] = []  # one id for each run of equal ids
     lengths: list[np.ndarray] = []
     n_rows = n_runs = held = 0
+    ascending = True
     merge_above = ID_BATCH_ROWS
     previous, id_type = None, pa.null()
     for batch in id_batches(ID_BATCH_ROWS):
@@ -163,25 +167,39 @@ def find_people(id_batches: IdBatches, name: str, keys: np.ndarray | None) -> Pe
         ids = canonical_ids(batch, n_rows, name)
         differs = pc.not_equal(ids[1:], ids[:-1])
         starts = run_starts(differs.to_numpy(zero_copy_only=False))
-        n_runs += len(starts) - int(n_rows > 0 and ids[0].as_py() == previous)
+        run_ids, run_lengths = pa.concat_arrays([ids[:1], ids[1:].filter(differs)]), np.diff(starts, append=len(ids))
+        goes_on = n_rows > 0 and ids[0].as_py() == previous
+        n_runs += len(starts) - int(goes_on)
+        if ascending:
+            if goes_on:
+                lengths[-1][-1] += run_lengths[0]
+                run_ids, run_lengths = run_ids[1:], run_lengths[1:]
+            ascending = rises(run_ids, previous)
         n_rows += len(ids)
         previous = ids[-1].as_py()
-        runs.append(pa.concat_arrays([ids[:1], ids[1:].filter(differs)]))
-        lengths.append(np.diff(starts, append=len(ids)))
-        held += len(starts)
-        if held > merge_above:
+        if len(run_ids):
+            runs.append(run_ids)
+            lengths.append(run_lengths)
+        held += len(run_ids)
+        if held > merge_above and not ascending:
             merged, counts = merge_runs(runs, lengths)
             runs, lengths, held = [merged], [counts], len(merged)
             pa.default_memory_pool().release_unused()  # it would keep the many small arrays for a next time
             merge_above = max(ID_BATCH_ROWS, 2 * held)
     if n_rows == 0:
         raise no_rows()
-    ids, counts = merge_runs(runs, lengths)
+    ids, counts = (pa.concat_arrays(runs), np.concatenate(lengths)) if ascending else merge_runs(runs, lengths)
     grouped = n_runs == len(ids)
     if not grouped:
         order = pc.array_sort_indices(ids)
         ids, counts = ids.take(order), counts[order.to_numpy()]
     return People(ids, np.concatenate([[0], np.cumsum(counts)]), grouped, id_type, keys)
+
+
+def rises(ids: pa.Array, previous: Any) -> bool:
+    """Whether each id is larger than the one before, ``previous`` (None: there is none) being before the first."""
+    falls = len(ids) > 0 and previous is not None and not ids[0].as_py() > previous
+    return not falls and bool(pc.all(pc.greater(ids[1:], ids[:-1])).as_py())
 
 
 def run_starts(differs_from_last: np.ndarray) -> np.ndarray:

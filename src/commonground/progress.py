@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+_shown: list[Progress] = []  # the bar on the screen, if there is one
+
 
 @contextmanager
 def progress_bar(description: str, total: int, enabled: bool) -> Iterator[Callable[[], None]]:
@@ -16,4 +18,22 @@ def progress_bar(description: str, total: int, enabled: bool) -> Iterator[Callab
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total)
+        _shown.append(bar)
+        try:
+            yield lambda: bar.advance(task)
+        finally:
+            _shown.pop()
+
+
+@contextmanager
+def progress_line(description: str, total: int) -> Iterator[Callable[[], None]]:
+    """The same as a further line of the bar that is being shown, for the time of this work; silent if there is none."""
+    if not _shown:
+        yield lambda: None
+        return
+    bar = _shown[-1]
+    task = bar.add_task(description, total=total)
+    try:
         yield lambda: bar.advance(task)
+    finally:
+        bar.remove_task(task)

@@ -20,6 +20,7 @@ import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -29,6 +30,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.fs
 import pyarrow.parquet as pq
 
 from commonground.errors import InputError
@@ -167,24 +169,40 @@ def scatter(X: np.ndarray, y: np.ndarray, places: np.ndarray, first_column: int,
 
 
 class ArrowSource:
-    """A table in memory. Like Parquet files it can be read again and again, some columns and some rows at a time."""
+    """A table in memory."""
 
     def __init__(self, table: pa.Table):
         self.table, self.schema, self.n_rows = table, table.schema, table.num_rows
 
-    def batches(self, columns: Sequence[str], rows: int) -> Iterator[pa.RecordBatch]:
-        return iter(self.table.select(list(columns)).to_batches(max_chunksize=rows))
+    def open_bytes(self, columns: Sequence[str]) -> int:
+        return 0
+
+    def batches(self, columns: Sequence[str], rows: int, first_row: int = 0) -> Iterator[pa.RecordBatch]:
+        return iter(self.table.select(list(columns)).slice(first_row).to_batches(max_chunksize=rows))
+
+
+class Source(Protocol):
+    """A table that can be read again and again, some columns and some rows at a time."""
+
+    schema: pa.Schema
+    n_rows: int
+
+    def open_bytes(self, columns: Sequence[str]) -> int:
+        """About how much memory it takes to read these columns side by side."""
+
+    def batches(self, columns: Sequence[str], rows: int, first_row: int = 0) -> Iterator[pa.RecordBatch]: ...
 
 
 class ParquetSource:
-    """One or more Parquet files of one schema, read page by page."""
+    """One or more Parquet files of one schema, on any file system that Arrow knows, read page by page."""
 
-    def __init__(self, paths: Sequence[Path]):
+    def __init__(self, paths: Sequence[Path], files: pa.fs.FileSystem | None = None):
         self.paths = paths
-        self.stamps = [stamp(path) for path in paths]
+        self.files = files or pa.fs.LocalFileSystem()
+        self.stamps = [stamp(path, self.files) for path in paths]
         self.rows_in: list[int] = []
         for path in paths:
-            with open_parquet(path) as file:
+            with open_parquet(path, self.files) as file:
                 self.rows_in.append(file.metadata.num_rows)
                 if sum(file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)) != self.rows_in[-1]:
                     raise damaged(path, "its parts do not have as many rows as it says")
@@ -197,15 +215,21 @@ class ParquetSource:
                     )
         self.n_rows = sum(self.rows_in)
 
-    def open_bytes(self, columns: Sequence[str]) -> int:
-        """About how much memory it takes to read these columns side by side.
+    def each_file(self) -> list["ParquetSource"]:
+        """Every file that has rows as a source of its own."""
+        found = []
+        for path, stamp_then, n_rows in zip(self.paths, self.stamps, self.rows_in, strict=True):
+            file = copy(self)
+            file.paths, file.stamps, file.rows_in, file.n_rows = [path], [stamp_then], [n_rows], n_rows
+            found += [file] * (n_rows > 0)
+        return found
 
-        Arrow 26 ends the process when it is asked for the size of one column of a damaged file: the row group's must do.
-        """
+    def open_bytes(self, columns: Sequence[str]) -> int:
+        # Arrow 26 ends the process when it is asked for the size of one column of a damaged file: the row group's must do.
         most = 0
         for path, n_rows in zip(self.paths, self.rows_in, strict=True):
             if n_rows:
-                with open_parquet(path) as file:
+                with open_parquet(path, self.files) as file:
                     largest = max(file.metadata.row_group(g).total_byte_size for g in range(file.num_row_groups))
                 most = max(most, min(2 * largest, len(columns) * COLUMN_BYTES))
         return most
@@ -217,9 +241,9 @@ class ParquetSource:
                 skip -= n_rows
                 continue
             # Rows belong to people by their position: in a file written anew they would go to the wrong person.
-            if stamp(path) != then:
+            if stamp(path, self.files) != then:
                 raise InputError(f"{path} changed after it was opened. Keep it as it is, or make Users from it again.")
-            with open_parquet(path) as file:
+            with open_parquet(path, self.files) as file:
                 group = 0
                 while skip >= (rows_in_group := file.metadata.row_group(group).num_rows):
                     skip, group = skip - rows_in_group, group + 1
@@ -239,13 +263,33 @@ class ParquetSource:
                     raise damaged(path, "it does not have as many rows as it says")
 
 
+class RowRange:
+    """Consecutive rows of another source."""
+
+    def __init__(self, source: Source, start: int, stop: int):
+        self.source, self.start, self.schema, self.n_rows = source, start, source.schema, stop - start
+
+    def open_bytes(self, columns: Sequence[str]) -> int:
+        return self.source.open_bytes(columns)
+
+    def batches(self, columns: Sequence[str], rows: int, first_row: int = 0) -> Iterator[pa.RecordBatch]:
+        left = self.n_rows - first_row
+        for batch in self.source.batches(columns, rows, self.start + first_row):
+            yield batch.slice(0, left)
+            left -= batch.num_rows
+            if left <= 0:
+                return
+
+
 def damaged(path: Path, what: object) -> InputError:
     return InputError(f"{path} cannot be read to its end ({what}). Write the file again.")
 
 
-def open_parquet(path: Path) -> pq.ParquetFile:
+def open_parquet(path: Path, files: pa.fs.FileSystem) -> pq.ParquetFile:
     try:
-        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=PAGE_BUFFER, page_checksum_verification=True)
+        file = pq.ParquetFile(
+            str(path), filesystem=files, pre_buffer=False, buffer_size=PAGE_BUFFER, page_checksum_verification=True
+        )
         file.schema_arrow.names  # noqa: B018 (an error here if they cannot be read)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise InputError(
@@ -254,13 +298,10 @@ def open_parquet(path: Path) -> pq.ParquetFile:
     return file
 
 
-def stamp(path: Path) -> tuple[int, int] | None:
+def stamp(path: Path, files: pa.fs.FileSystem) -> tuple[int, int] | None:
     """What changes when a file is written."""
-    try:
-        status = path.stat()
-    except FileNotFoundError:
-        return None
-    return status.st_size, status.st_mtime_ns
+    status = files.get_file_info(str(path))
+    return None if status.type == pa.fs.FileType.NotFound else (status.size, status.mtime_ns)
 
 
 # --- where grouped rows are kept ------------------------------------------------------------------------------------
@@ -287,10 +328,10 @@ class MemoryRows:
             yield self.X[start:stop], self.y[start:stop]
 
 
-class ParquetRows:
-    """Rows in Parquet files that are grouped by person as they are."""
+class FileRows:
+    """Rows in files that are grouped by person as they are."""
 
-    def __init__(self, source: ParquetSource, columns: Columns, dtype: np.dtype, scratch: "Scratch"):
+    def __init__(self, source: Source, columns: Columns, dtype: np.dtype, scratch: "Scratch"):
         self.source, self.names, self.dtype, self.n_features = source, columns.values, dtype, len(columns.features)
         self.scratch = scratch  # the file may be there
 
@@ -370,9 +411,14 @@ def remove_own_folder(folder: Path, owner: int) -> None:
 class Table:
     """A source, and its columns, which are found to be numeric. Ids are a column, or a function that reads them."""
 
-    def __init__(self, source: ArrowSource | ParquetSource, columns: Columns, user_ids: Any):
-        self.source, self.columns, self.user_ids = source, columns, user_ids
+    def __init__(self, source: Source, columns: Columns, user_ids: Any = None):
+        self.source, self.columns = source, columns
+        self.user_ids = self.read_ids if user_ids is None else user_ids
         self.dtype = matrix_dtype(source.schema, columns)
+
+    def read_ids(self, rows: int) -> Iterator[pa.Array]:
+        user = self.columns.user
+        return (batch.column(user) for batch in self.source.batches([user], rows))
 
     def matrices(self, batch_bytes: int = BATCH_BYTES) -> Iterator[tuple[int, int, np.ndarray]]:
         """The whole table as (first row, first column, checked values)."""
@@ -392,7 +438,7 @@ def load_rows(table: Table, places: Iterator[np.ndarray] | None, max_memory: int
     if places is None and table.source.open_bytes(table.columns.values) <= STREAMED_BYTES:
         for _ in table.matrices():
             pass  # every value is checked before the first block is used
-        return ParquetRows(table.source, table.columns, table.dtype, scratch)
+        return FileRows(table.source, table.columns, table.dtype, scratch)
     return place_on_disk(table, places, max_memory, scratch)
 
 
@@ -460,7 +506,7 @@ def open_table(
 ) -> Table:
     """Any kind of table, its columns chosen and checked."""
     if isinstance(source, str | os.PathLike):
-        return open_path(Path(source), user, label, features, max_memory, scratch)
+        return open_path(source, user, label, features, max_memory, scratch)
     if comes_from(source, "pandas", "DataFrame"):
         return open_pandas(source, user, label, features)
     if comes_from(source, "polars", "DataFrame"):
@@ -479,11 +525,10 @@ def open_table(
 def column_names(source: Any) -> list[str]:
     """The names of all columns of any kind of table."""
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
-        paths = table_files(path)
+        paths, files = table_files(source)
         if paths[0].suffix.lower() == ".parquet":
-            return list(ParquetSource(paths).schema.names)
-        return list(guess_csv_schema(path).names)
+            return list(ParquetSource(paths, files).schema.names)
+        return list(guess_csv_schema(paths[0]).names)
     if isinstance(source, pa.Table | pa.RecordBatch):
         return list(source.schema.names)
     return [str(name) for name in getattr(source, "columns", [])]
@@ -512,42 +557,55 @@ def open_pandas(frame: Any, user: str, label: str | None, features: Sequence[str
 
 
 def open_path(
-    path: Path, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
+    source: PathLike, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
 ) -> Table:
-    paths = table_files(path)
+    paths, files = table_files(source)
     if paths[0].suffix.lower() == ".parquet":
-        source = ParquetSource(paths)
-        columns = choose_columns(source.schema.names, user, label, features)
-    else:
-        guessed = guess_csv_schema(path)
-        columns = choose_columns(guessed.names, user, label, features)
-        if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
-            small = read_csv(path, columns, guessed)
-            return Table(ArrowSource(small), columns, small.column(user))
-        source = ParquetSource([csv_to_parquet(path, columns, guessed, scratch.folder / CSV_COPY)])
-
-    def read_ids(rows: int) -> Iterator[pa.Array]:
-        return (batch.column(user) for batch in source.batches([user], rows))
-
-    return Table(source, columns, read_ids)
+        parquet = ParquetSource(paths, files)
+        return Table(parquet, choose_columns(parquet.schema.names, user, label, features))
+    path = paths[0]
+    guessed = guess_csv_schema(path)
+    columns = choose_columns(guessed.names, user, label, features)
+    if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
+        small = read_csv(path, columns, guessed)
+        return Table(ArrowSource(small), columns, small.column(user))
+    return Table(ParquetSource([csv_to_parquet(path, columns, guessed, scratch.folder / CSV_COPY)]), columns)
 
 
-def table_files(path: Path) -> list[Path]:
-    """The file itself, or the Parquet files of a folder in the order of their names."""
+def table_files(source: PathLike) -> tuple[list[Path], pa.fs.FileSystem]:
+    """The file itself, or the Parquet files of a folder in the order of their names; and the file system they are on."""
+    if "://" in str(source):
+        return url_files(str(source))
+    path, files = Path(source), pa.fs.LocalFileSystem()
     if not path.exists():
         raise InputError(f"There is no file {str(path)!r}. Check the path; the working folder is {os.getcwd()!r}.")
     if path.is_dir():
-        paths = sorted(p for p in path.iterdir() if p.suffix.lower() == ".parquet" and p.name[0] not in "._")
-        if not paths:
-            raise InputError(
-                f"The folder {str(path)!r} has no .parquet files directly in it. Put them there or name one."
-            )
-        return paths
+        return parquet_files(path.iterdir(), str(path)), files
     if not path.name.lower().endswith((".csv", ".csv.gz", ".parquet")):
         raise InputError(f"{str(path)!r} has an unknown suffix. Give a .csv, .csv.gz or .parquet file, or a folder.")
     if path.stat().st_size == 0:
         raise InputError(f"The file {str(path)!r} is empty. It needs column names and rows.")
-    return [path]
+    return [path], files
+
+
+def url_files(url: str) -> tuple[list[Path], pa.fs.FileSystem]:
+    """The same for an address such as file:///folder, s3://bucket/folder or gs://…: Parquet only."""
+    try:
+        files, path = pa.fs.FileSystem.from_uri(url)
+        found = files.get_file_info(path)
+        listed = files.get_file_info(pa.fs.FileSelector(path)) if found.type == pa.fs.FileType.Directory else [found]
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{url!r} cannot be opened ({error}). Check the address and the right to read it.") from None
+    if found.type == pa.fs.FileType.NotFound:
+        raise InputError(f"There is nothing at {url!r}. Check the address.")
+    return parquet_files((Path(one.path) for one in listed), url), files
+
+
+def parquet_files(listed: Iterable[Path], folder: str) -> list[Path]:
+    paths = sorted(path for path in listed if path.suffix.lower() == ".parquet" and path.name[0] not in "._")
+    if not paths:
+        raise InputError(f"The folder {folder!r} has no .parquet files directly in it. Put them there or name one.")
+    return paths
 
 
 # --- rows to predict, and files to write ------------------------------------------------------------------------------
@@ -555,8 +613,11 @@ def table_files(path: Path) -> list[Path]:
 
 def read_rows(source: Any, user: str, features: Sequence[str]) -> tuple[Any, np.ndarray]:
     """Ids and feature values of a table's rows, in their order, all in memory."""
-    table = open_table(source, user, None, features, sys.maxsize, Scratch(None))
-    X = np.empty((table.source.n_rows, len(features)), dtype=table.dtype)
+    return rows_in_order(open_table(source, user, None, features, sys.maxsize, Scratch(None)))
+
+
+def rows_in_order(table: Table) -> tuple[Any, np.ndarray]:
+    X = np.empty((table.source.n_rows, len(table.columns.values)), dtype=table.dtype)
     for row, first_column, matrix in table.matrices():
         X[row : row + len(matrix), first_column : first_column + matrix.shape[1]] = matrix
     ids = pa.chunked_array(table.user_ids(2**16)) if callable(table.user_ids) else table.user_ids

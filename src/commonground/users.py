@@ -23,6 +23,7 @@ from commonground.tables import (
     PathLike,
     Rows,
     Scratch,
+    Table,
     bad_value,
     column_names,
     load_rows,
@@ -152,40 +153,68 @@ class Users:
         budget: str | None = None,
         max_memory: int = 2 * 2**30,
         scratch: PathLike | None = None,
+        engine: str = "local",
+        address: str | None = None,
+        verbose: bool = False,
     ) -> "Users":
         """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
+
+        Parquet may also be at any address that ``pyarrow.fs`` knows: s3://bucket/folder, gs://…, hdfs://….
 
         ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
         a person; every fit then keeps to it (fits on the same people add up, as always). A file that needs more than
         ``max_memory`` bytes as a matrix stays on disk. Parquet grouped by person, with few columns or row groups that are not
         large, is read as it is; other files through a copy under ``scratch`` (default: the system's temporary folder) that is
         removed with the object.
+
+        ``engine="ray"`` leaves the rows of Parquet files to the workers of a Ray cluster at ``address`` (None: one on this
+        machine, with all its cores): every fit asks them for sums, and has neither rows nor heads itself. ``max_memory`` is
+        then for each worker, and all nodes must see the files and ``scratch``. ``verbose`` shows how far they are.
         """
+        if engine not in ("local", "ray"):
+            raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
+        if engine == "local" and address is not None:
+            raise InputError(f"address={address!r} is a Ray cluster's. Pass engine='ray' with it.")
         if max_memory < 1:
             raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
+        if engine == "ray":
+            try:
+                from commonground.engines.ray import users_on_ray
+            except ModuleNotFoundError as missing:
+                raise InputError(
+                    f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
+                ) from None
+            return users_on_ray(
+                source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
+                verbose=verbose,
+            )  # fmt: skip
         folder = Scratch(scratch)
         try:
             if budget is not None and features is None:
                 features = [name for name in column_names(source) if name not in (user, label, budget)]
-            table = open_table(source, user, label, features, max_memory, folder)
-            name = f"Column {user!r}"
-            id_batches, keys, _ = as_id_batches(table.user_ids, name)
-            people = find_people(id_batches, name, keys)
-            places = None if people.grouped else row_places(people, id_batches, name)
-            rows = load_rows(table, places, max_memory, folder)
+            users = cls.from_opened(open_table(source, user, label, features, max_memory, folder), max_memory, folder)
         except BaseException as error:
             folder.remove()
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
             raise
-        users = cls(people, rows, feature_names=table.columns.features, label_name=label, user_name=user)
         if budget is not None:
-            users.budgets = users._one_value_each(source, user, budget)
+            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
         return users
 
-    def _one_value_each(self, source: Any, user: str, column: str) -> np.ndarray:
-        """A column that says the same in all rows of a person, one value for each person."""
-        ids, values = read_rows(source, user, [column])
+    @classmethod
+    def from_opened(cls, table: Table, max_memory: int, scratch: Scratch) -> "Users":
+        """Group the rows of a table by person; every value is checked."""
+        name = f"Column {table.columns.user!r}"
+        id_batches, keys, _ = as_id_batches(table.user_ids, name)
+        people = find_people(id_batches, name, keys)
+        places = None if people.grouped else row_places(people, id_batches, name)
+        rows = load_rows(table, places, max_memory, scratch)
+        columns = table.columns
+        return cls(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
+
+    def one_value_each(self, ids: Any, values: np.ndarray, column: str) -> np.ndarray:
+        """From a column that says the same in all rows of a person, one value for each person."""
         person = self.index_of(ids)
         of_person = np.full(self.n_users, np.nan)
         of_person[person] = values[:, 0]
@@ -223,8 +252,9 @@ class Users:
             yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
 
     @property
-    def person_weights(self) -> np.ndarray:
-        return np.ones(self.n_users) if self._weights is None else self._weights
+    def total_weight(self) -> float:
+        """How many people in full all people together count."""
+        return float(self.n_users if self._weights is None else self._weights.sum())
 
     def _blocks_of_participants(self, weights: np.ndarray, most_rows: int) -> Iterator[Block]:
         """Blocks of those with a weight; their edges do not depend on the others' rows."""

@@ -1,6 +1,9 @@
 """Each person's gradient of a convex loss: what P1's line 6 asks for when the loss is not the square."""
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -101,3 +104,8 @@ def convex_gradient_sums(
         (intercept, int(local_intercept)), LOSSES.index(loss), of_mean, lowest, WINDOW, int(np.diff(block.offsets).max()),
     )  # fmt: skip
     return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)
+
+
+def signed_block_sum(block: Block, block_sum: Callable[..., Any], *public: Any) -> Any:
+    """The sum of other contributions of the same people, after labels are written ±1."""
+    return block_sum(replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)), *public)

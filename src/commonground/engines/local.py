@@ -1,6 +1,6 @@
 """One machine: block after block, each read once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self, TypeVar
 
 from commonground.users import Users
@@ -14,14 +14,19 @@ Sum = TypeVar("Sum", bound=Addable)
 
 
 def sum_over_blocks(users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-    """Add up ``block_sum(block, *public)`` over all blocks of whole people.
+    """Add up ``block_sum(block, *public)`` over all blocks of whole people."""
+    return add_up(block_sum(block, *public) for block in users.blocks())
 
-    Sums of equally many blocks are added first, like carrying digits. So a block's sum passes through at most
-    log₂(blocks) additions, and their rounding stays within ``clipping.rounding_margin`` however the rows are cut.
+
+def add_up(parts: Iterable[Sum]) -> Sum:
+    """The sum of at least one part, in an order that depends on their number alone.
+
+    Sums of equally many parts are added first, like carrying digits. So a part passes through at most log₂(parts) + 1
+    additions, and their rounding stays within ``clipping.rounding_margin`` however the rows are cut.
     """
     waiting: list[tuple[int, Sum]] = []  # (carries so far, sum)
-    for block in users.blocks():
-        carries, total = 0, block_sum(block, *public)
+    for total in parts:
+        carries = 0
         while waiting and waiting[-1][0] == carries:
             carries, total = carries + 1, waiting.pop()[1] + total
         waiting.append((carries, total))

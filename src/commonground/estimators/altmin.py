@@ -1,8 +1,8 @@
 """Private alternating minimisation: heads and embedding by turns, each at its best given the other (P1, Algorithms 1 to 3)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
-from commonground.contributions.convex_gradients import convex_gradient_sums
+from commonground.contributions.convex_gradients import convex_gradient_sums, signed_block_sum
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
-from commonground.engines import sum_over_people
+from commonground.engines import Engine, sum_over_people
+from commonground.engines.local import Sum
 from commonground.errors import InputError
 from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
@@ -277,12 +278,19 @@ def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _with_signs(users: Users) -> Users:
-    """The same people with labels ±1."""
-
-    def blocks(max_bytes: int | None = None) -> Iterator[Block]:
-        for block in users.blocks(max_bytes):
-            yield replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype))
-
+    """The same people with labels ±1, wherever their rows are."""
     signed = copy(users)
-    signed.blocks = blocks  # type: ignore[method-assign]
+    signed.engine = _Signs(users.engine)
     return signed
+
+
+@dataclass(frozen=True)
+class _Signs:
+    """An engine that asks another one about labels ±1."""
+
+    engine: Engine | None
+
+    def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
+        as_they_are = copy(users)
+        as_they_are.engine = self.engine
+        return sum_over_people(as_they_are, signed_block_sum, block_sum, *public)

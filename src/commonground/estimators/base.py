@@ -23,8 +23,10 @@ class PersonalModel(BaseEstimator):
     """
 
     billboard_: Billboard
-    user_ids_: np.ndarray  # in the order of heads_
-    heads_: np.ndarray | None  # (n, k) private: row j belongs to person j alone; None with keep_heads=False
+    user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
+    heads_: (
+        np.ndarray | None
+    )  # (n, k) private: row j belongs to person j alone; None with keep_heads=False or another engine
     own_intercepts_: np.ndarray | None
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
 
@@ -48,7 +50,7 @@ class PersonalModel(BaseEstimator):
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
             raise
-        self.user_ids_ = people.ids
+        self.user_ids_ = people.ids if people.engine is None else None
         self._position_of: dict[Any, int] | None = None
         self._fit_heads(people)
         return self
@@ -103,7 +105,7 @@ class PersonalModel(BaseEstimator):
         raise NotImplementedError
 
     def _fit_heads(self, users: Users) -> None:
-        if not getattr(self, "keep_heads", True):
+        if users.engine is not None or not getattr(self, "keep_heads", True):
             self.heads_ = self.own_intercepts_ = None
             return
         board = self.billboard_
@@ -128,7 +130,10 @@ class PersonalModel(BaseEstimator):
         if len(ids) != len(X):
             raise InputError(f"got {len(X)} rows but {len(ids)} user ids; give one id for each row.")
         if self.heads_ is None or self.own_intercepts_ is None:
-            raise InputError("this model was trained with keep_heads=False; use billboard_.personalize with own rows.")
+            raise InputError(
+                "this model keeps no heads (keep_heads=False, or another engine has the rows); use billboard_.personalize "
+                "with own rows."
+            )
         position = self._positions(ids)
         unknown = position < 0
         if strict and unknown.any():
@@ -149,6 +154,8 @@ class PersonalModel(BaseEstimator):
 
     def _positions(self, ids: list[Any]) -> np.ndarray:
         if self._position_of is None:
+            if self.user_ids_ is None:
+                raise InputError("who was in training is known to another engine only; this model has no ids.")
             self._position_of = {user: at for at, user in enumerate(_as_list(self.user_ids_))}
         return np.fromiter((self._position_of.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
 

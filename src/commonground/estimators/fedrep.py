@@ -167,7 +167,7 @@ class PrivateFedRep(PersonalModel):
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
-        known = information(float(users.person_weights.sum()), users.n_features, self.rank, budget.mu)
+        known = information(users.total_weight, users.n_features, self.rank, budget.mu)
         few = self.n_rounds is None and not self.shared_mean and known < FEW and self.sample_rate is None
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}

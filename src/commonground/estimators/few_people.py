@@ -64,7 +64,7 @@ def rounds_for_few(
 ) -> np.ndarray:
     """Follow the embedding down from its noisy start."""
     d, k = U.shape
-    people = float(users.person_weights.sum())
+    people = users.total_weight
     mu_sum, mu_size = mu["rounds"] / N_ROUNDS**0.5, mu["sizes"] / (N_ROUNDS / SIZES_EVERY) ** 0.5
     numbers = (d - k) * k
     middle = float(locate_sizes(partial(_sums, users, U, local_intercept), door, mu["locate"], "embedding"))

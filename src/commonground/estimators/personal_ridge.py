@@ -266,7 +266,7 @@ def _released_statistics(
 ) -> np.ndarray:
     """Ridge on the released second moment, repaired: what is known of it without noise put in, made positive."""
     moments = sum_over_people(users, moment_sums, scale)
-    total = float(users.person_weights.sum())  # public, as budgets are
+    total = users.total_weight  # public, as budgets are
     released = door.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
     size = len(moments.value)
     return ridge_from_statistics(
