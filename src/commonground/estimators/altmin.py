@@ -278,6 +278,8 @@ def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _with_signs(users: Users) -> Users:
     """The same people with labels ±1."""
+    if users.engine is not None:
+        raise InputError("loss='logistic' needs labels of -1 and 1, which an engine cannot make of its rows yet.")
 
     def blocks(max_bytes: int | None = None) -> Iterator[Block]:
         for block in users.blocks(max_bytes):

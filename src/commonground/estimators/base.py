@@ -103,7 +103,7 @@ class PersonalModel(BaseEstimator):
         raise NotImplementedError
 
     def _fit_heads(self, users: Users) -> None:
-        if not getattr(self, "keep_heads", True):
+        if not getattr(self, "keep_heads", True) or not users.rows_are_here:
             self.heads_ = self.own_intercepts_ = None
             return
         board = self.billboard_
