@@ -4,3 +4,7 @@ The estimators and the gate are those of one machine. A node answers questions o
 people (`node`); the server checks and adds up the answers (`federation`) and never sees a row or a head. `flower` carries the
 messages, `processes` starts Flower's SuperLink and SuperNodes, `guarantee` says what remains when nodes vanish.
 """
+
+import os
+
+os.environ.update({"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"})  # before Flower is imported

@@ -27,7 +27,7 @@ ROOM = 1.01  # rounding is far below; a bound that is off by this much changes n
 NOISE_ROOM = 12.0  # standard deviations: the norm of normal noise exceeds √p by that much with probability below e⁻⁷²
 
 
-class Impossible(Exception):
+class ImpossibleError(Exception):
     """No people can have this sum. The reason is a fixed text: it holds no number out of the answer."""
 
 
@@ -40,12 +40,12 @@ def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> A
     """The node's sums, of the same kind as ``template``, of which it keeps all that is public (clips, windows)."""
     expected = {f.name: value for f in fields(template) if isinstance(value := getattr(template, f.name), np.ndarray)}
     if set(arrays) != set(expected):
-        raise Impossible("other arrays than were asked for")
+        raise ImpossibleError("other arrays than were asked for")
     for name, value in expected.items():
         if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
-            raise Impossible("an array of the wrong shape or type")
+            raise ImpossibleError("an array of the wrong shape or type")
         if not np.isfinite(arrays[name]).all():
-            raise Impossible("a number that is not finite")
+            raise ImpossibleError("a number that is not finite")
     sums = replace(template, **arrays, **({"n_users": people} if hasattr(template, "n_users") else {}))
     _CHECKS[type(sums)](sums, people)
     return sums
@@ -53,21 +53,21 @@ def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> A
 
 def _check_counts(counts: np.ndarray, people: int) -> None:
     if (counts < 0).any() or (counts != np.rint(counts)).any() or counts.sum() != people:
-        raise Impossible("counts that are not those of its people")
+        raise ImpossibleError("counts that are not those of its people")
 
 
 def _check_norm(value: np.ndarray, most: float) -> None:
     largest = max(float(np.abs(value).max(initial=0.0)), 1e-300)  # squares of very large numbers would overflow
     if not largest * float(np.linalg.norm(value / largest)) <= ROOM * most + 1e-290:
-        raise Impossible("a sum larger than people × threshold")
+        raise ImpossibleError("a sum larger than people × threshold")
 
 
 def _check_symmetric(matrix: np.ndarray, positive: bool) -> None:
     scale = ROOM * 1e-6 * max(float(np.abs(matrix).max()), 1e-300)
     if np.abs(matrix - matrix.T).max() > scale:
-        raise Impossible("a matrix that is not symmetric")
+        raise ImpossibleError("a matrix that is not symmetric")
     if positive and np.linalg.eigvalsh(matrix)[0] < -len(matrix) * scale:
-        raise Impossible("a matrix that is not positive")
+        raise ImpossibleError("a matrix that is not positive")
 
 
 def _check_binned(sums: BinnedSums, people: int) -> None:
@@ -87,7 +87,7 @@ def _check_binned(sums: BinnedSums, people: int) -> None:
 def _check_directions(sums: DirectionSums, people: int) -> None:
     _check_symmetric(sums.second_moment, positive=True)
     if not np.trace(sums.second_moment) <= ROOM * people:
-        raise Impossible("a sum larger than people × threshold")
+        raise ImpossibleError("a sum larger than people × threshold")
 
 
 def _check_clipped(sums: ClippedSums | SymmetricSums, people: int) -> None:
@@ -112,8 +112,8 @@ def checked_value(
     """An answer with the node's own noise. A person moves it by no more than its sensitivity, so they by that many times it."""
     value = arrays.get("value")
     if value is None or value.shape != shape or value.dtype != np.float64 or len(arrays) != 1:
-        raise Impossible("an array of the wrong shape or type")
+        raise ImpossibleError("an array of the wrong shape or type")
     if not np.isfinite(value).all():
-        raise Impossible("a number that is not finite")
+        raise ImpossibleError("a number that is not finite")
     _check_norm(value, people * sensitivity + noise_std * (math.sqrt(value.size) + NOISE_ROOM))
     return value

@@ -22,7 +22,7 @@ from flwr.app import RecordDict
 
 from commonground.engines.local import Sum
 from commonground.errors import CommongroundError, InputError
-from commonground.federated.checks import Impossible, checked_sums, checked_value, nobody
+from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
 from commonground.federated.guarantee import NoiseShares
 from commonground.federated.node import TRUST
 from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
@@ -122,10 +122,10 @@ class Federation(Users):
             try:
                 config, arrays = unpack(answers[member.node])
                 if "refused" in config or config.get("people") != member.people:
-                    raise Impossible("no sum over the people it has")
+                    raise ImpossibleError("no sum over the people it has")
                 parts.append(check(arrays=arrays, people=member.people))
                 people += member.people
-            except (Impossible, WireError) as reason:
+            except (ImpossibleError, WireError) as reason:
                 log.warning("%s is left out of %s: it sent %s", member.name, question.function, reason)
         self.answered.append(len(parts))
         self.fewest_people = min(self.fewest_people, people)
@@ -253,5 +253,3 @@ def added(parts: list[Any]) -> Any:
 
 def _for_all(template: Any, n_users: int) -> Any:
     return replace(template, n_users=n_users) if hasattr(template, "n_users") else template
-
-

@@ -27,7 +27,7 @@ log = logging.getLogger("commonground.federated")
 TRUST = ("server", "nodes")
 
 
-class Refused(Exception):
+class RefusalError(Exception):
     """The node will not answer. The reason is a fixed text and goes to the server."""
 
 
@@ -55,7 +55,7 @@ class Node:
             if config.get("ask") == INTRODUCE:
                 return self._introduce()
             return self._sums(unpack_question(config, arrays))
-        except (Refused, WireError) as refusal:
+        except (RefusalError, WireError) as refusal:
             return self._refuse(str(refusal))
         except BudgetError as refusal:
             log.warning("%s: %s", self.name, refusal)
@@ -79,9 +79,9 @@ class Node:
 
     def _sums(self, question: Question) -> RecordDict:
         if question.function not in CONTRIBUTIONS:
-            raise Refused("it does not know this question")
+            raise RefusalError("it does not know this question")
         if (self.trust == "nodes") != (question.noised is not None):
-            raise Refused(f"it gives sums out under trust={self.trust!r} only")
+            raise RefusalError(f"it gives sums out under trust={self.trust!r} only")
         sums = sum_over_blocks(self.users, CONTRIBUTIONS[question.function], *question.public)
         if question.noised is None:
             arrays = {name: value for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
@@ -90,9 +90,9 @@ class Node:
 
     def _noised(self, sums: Any, wanted: Noised) -> np.ndarray:
         if wanted.method not in BOUNDED or wanted.people < self.users.n_users:
-            raise Refused("it does not know this question")
+            raise RefusalError("it does not know this question")
         if not (math.isfinite(wanted.mu) and wanted.mu > 0):
-            raise Refused("it will not answer at that cost")
+            raise RefusalError("it will not answer at that cost")
         if hasattr(sums, "n_users"):
             sums = replace(sums, n_users=wanted.people)  # all nodes leave the same room for rounding
         bounded = getattr(sums, wanted.method)(*wanted.arguments, wanted.name)
