@@ -2,13 +2,13 @@
 
 import json
 import logging
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,10 @@ from commonground.billboard import Billboard
 from commonground.errors import InputError
 from commonground.heads.files import Heads
 from commonground.users import Users
+
+if TYPE_CHECKING:
+    from commonground.federated.flower import Settings
+    from commonground.federated.processes import ServerTls
 
 federate_app = typer.Typer(
     help="Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated').",
@@ -81,8 +85,8 @@ def server(
 ) -> None:
     """Start a SuperLink, wait for the nodes, train over them and publish the billboard."""
     _logging()
-    from commonground.federated.flower import GridLink, Settings, train
-    from commonground.federated.processes import ServerTls, superlink
+    from commonground.federated.flower import Settings
+    from commonground.federated.processes import ServerTls
 
     tls = None
     if certificate is not None and key is not None and ca is not None:
@@ -98,19 +102,38 @@ def server(
         nodes=nodes, rank=rank, epsilon=epsilon, delta=delta, model=model, intercept=intercept,
         shared_mean=shared_mean, rounds=rounds, trust=trust, tolerated=tolerate, timeout=timeout,
     )  # fmt: skip
-    with superlink(host, port, tls, keys, log_file) as link, link.run(settings.as_config()) as grid:
-        wire = GridLink(grid, timeout)
-        board = train(wire, settings)
+    _train(settings, out, host, port, tls, keys, log_file, as_json)
+
+
+def _train(
+    settings: "Settings",
+    out: Path,
+    host: str,
+    port: int,
+    tls: "ServerTls | None",
+    keys: list[Path],
+    log_file: Path | None,
+    as_json: bool,
+    when_ready: Callable[[], None] = lambda: None,
+) -> None:
+    from commonground.federated.flower import GridLink, train
+    from commonground.federated.processes import superlink
+
+    with superlink(host, port, tls, keys, log_file) as link:
+        when_ready()
+        with link.run(settings.as_config()) as grid:
+            wire = GridLink(grid, settings.timeout)
+            board = train(wire, settings)
     board.save(out)
-    down, up = (sum(bytes_) for bytes_ in zip(*wire.traffic, strict=True))
     if as_json:
         questions = [{"to nodes": sent, "from nodes": received} for sent, received in wire.traffic]
         _print_json({"billboard": str(out), "bytes": questions, **board.statement.to_json()})
         return
     typer.echo(str(board.statement))
+    down, up = (sum(sizes) / len(wire.traffic) for sizes in zip(*wire.traffic, strict=True))
     typer.echo(
-        f"Billboard: {out}. {len(wire.traffic)} questions to {nodes} nodes; per question "
-        f"{down / len(wire.traffic):,.0f} bytes to and {up / len(wire.traffic):,.0f} bytes from all nodes together."
+        f"Billboard: {out}. {len(wire.traffic)} questions to {settings.nodes} nodes; per question {down:,.0f} bytes to and "
+        f"{up:,.0f} bytes from all nodes together."
     )
 
 
@@ -196,33 +219,39 @@ def simulate(
     """The whole federation on this machine: a table's people dealt out to nodes, TLS and keys made for the occasion."""
     _logging()
     from commonground.accounting.budgets import Budget
+    from commonground.federated.flower import Settings
     from commonground.federated.guarantee import NoiseShares, epsilon_to_the_server
     from commonground.federated.keys import make_certificates, make_node_key
-    from commonground.federated.processes import free_port
+    from commonground.federated.processes import ServerTls, free_port
 
     users = Users.from_table(table, user=user, label=label)
     if not 1 <= nodes <= users.n_users:
         raise InputError(f"{users.n_users:,} people cannot be dealt out to {nodes} nodes.")
+    settings = Settings(
+        nodes=nodes, rank=rank, epsilon=epsilon, delta=delta, model=model, intercept=intercept,
+        shared_mean=shared_mean, rounds=rounds, trust=trust, tolerated=tolerate, timeout=timeout,
+    )  # fmt: skip
     budget: list[str] = []
     if trust == "nodes":
         allowed = epsilon_to_the_server(Budget(epsilon, delta), NoiseShares(nodes, tolerate))
         budget = ["--epsilon", repr(allowed * (1 + 1e-6)), "--delta", repr(delta)]
     with tempfile.TemporaryDirectory(prefix="commonground-simulate-") as scratch:
         folder = Path(scratch)
-        tls, port = make_certificates(folder), free_port()
+        made, port = make_certificates(folder), free_port()
         parts = dealt_out(users, nodes, folder, user, label)
-        children = []
+        keys = [make_node_key(folder, part.stem) for part in parts]
+        children: list[subprocess.Popen[bytes]] = []
+
+        def start_nodes() -> None:
+            for part, key in zip(parts, keys, strict=True):
+                command = ["node", "serve", part, "--superlink", f"127.0.0.1:{port}", "--ca", made.authority]
+                command += ["--key", key, "--user", user, "--label", label, "--trust", trust, *budget]
+                children.append(_start(*command))
+
         try:
-            (folder / "keys").mkdir()
-            for part in parts:
-                key = make_node_key(folder / "keys", part.stem)
-                command = ["node", "serve", part, "--superlink", f"127.0.0.1:{port}", "--ca", tls.authority]
-                command += ["--key", key, "--user", user, "--label", label, "--trust", trust]
-                children.append(_start(*command, *budget))
-            server(
-                out, nodes, "127.0.0.1", port, tls.certificate, tls.key, tls.authority, folder / "keys", False, rank,
-                epsilon, delta, model, intercept, shared_mean, rounds, trust, tolerate, timeout, None, as_json,
-            )  # fmt: skip
+            tls = ServerTls(made.certificate, made.key, made.authority)
+            public = [key.with_name(key.name + ".pub") for key in keys]
+            _train(settings, out, "127.0.0.1", port, tls, public, None, as_json, start_nodes)
         finally:
             for child in children:
                 child.terminate()
@@ -252,8 +281,8 @@ def dealt_out(users: Users, nodes: int, folder: Path, user: str, label: str) -> 
 
 
 def _start(*command: Any) -> subprocess.Popen[bytes]:
-    program = shutil.which("commonground", path=str(Path(sys.executable).parent)) or "commonground"
-    return subprocess.Popen([program, "federate", *map(str, command)])
+    program = [sys.executable, "-c", "from commonground.cli import main; main()", "federate"]
+    return subprocess.Popen([*program, *map(str, command)])
 
 
 def _file(path: Path) -> Path:

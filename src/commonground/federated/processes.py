@@ -7,6 +7,7 @@ ignored, the apps are those installed here. This rests on interfaces of flwr 1.4
 
 import contextlib
 import hashlib
+import json
 import logging
 import os
 import secrets
@@ -25,7 +26,7 @@ from flwr.app import Message
 from flwr.cli.build import build_fab_from_files
 from flwr.cli.supernode.register import try_load_public_key
 from flwr.common.constant import SubStatus
-from flwr.common.serde import fab_to_proto, run_from_proto, user_config_to_proto
+from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, PullTaskInputRequest, PushTaskOutputRequest
 from flwr.serverapp import Grid
@@ -51,7 +52,7 @@ LOOPBACK = "127.0.0.1"
 _POLL = 0.2  # seconds
 _START = 120.0  # seconds within which a child must listen
 # Names the apps for Flower; the code itself is installed at every party and does not travel.
-BUNDLE = b"""
+BUNDLE = """
 [project]
 name = "commonground"
 version = "0.1.0"
@@ -104,10 +105,11 @@ class SuperLink:
     @contextlib.contextmanager
     def run(self, config: dict[str, Any]) -> Iterator[Grid]:
         """Start a Flower run and do its ServerApp's work in this process, with the grid of its SuperNodes."""
-        bundle = build_fab_from_files({"pyproject.toml": BUNDLE})[0]
+        settings = "".join(f"{name} = {json.dumps(value)}\n" for name, value in config.items())
+        bundle = build_fab_from_files({"pyproject.toml": (BUNDLE + settings).encode()})[0]
         fab = Fab(hashlib.sha256(bundle).hexdigest(), bundle, {})
         with contextlib.closing(self._client(ControlHttpClient)) as control:
-            control.StartRun(StartRunRequest(fab=fab_to_proto(fab), override_config=user_config_to_proto(config)))
+            control.StartRun(StartRunRequest(fab=fab_to_proto(fab)))
         with contextlib.closing(self._client(RuntimeHttpClient, _signed(self.secret))) as tasks:
             token = _next_task(tasks, TaskType.SERVER_APP)
         grid = HttpGrid(self.address, self.authority is None, self.authority, token=token)
