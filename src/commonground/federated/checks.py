@@ -14,11 +14,9 @@ import numpy as np
 from commonground.clipping import (
     N_BINS,
     BinnedSums,
-    ClippedSums,
     DirectionSums,
     PositiveSums,
     SizeCounts,
-    SymmetricSums,
     lower_edge,
 )
 from commonground.users import Block
@@ -62,11 +60,11 @@ def _check_norm(value: np.ndarray, most: float) -> None:
         raise ImpossibleError("a sum larger than people × threshold")
 
 
-def _check_symmetric(matrix: np.ndarray, positive: bool) -> None:
+def _check_positive(matrix: np.ndarray) -> None:
     scale = ROOM * 1e-6 * max(float(np.abs(matrix).max()), 1e-300)
     if np.abs(matrix - matrix.T).max() > scale:
         raise ImpossibleError("a matrix that is not symmetric")
-    if positive and np.linalg.eigvalsh(matrix)[0] < -len(matrix) * scale:
+    if np.linalg.eigvalsh(matrix)[0] < -len(matrix) * scale:
         raise ImpossibleError("a matrix that is not positive")
 
 
@@ -85,24 +83,21 @@ def _check_binned(sums: BinnedSums, people: int) -> None:
 
 
 def _check_directions(sums: DirectionSums, people: int) -> None:
-    _check_symmetric(sums.second_moment, positive=True)
+    _check_positive(sums.second_moment)
     if not np.trace(sums.second_moment) <= ROOM * people:
         raise ImpossibleError("a sum larger than people × threshold")
 
 
-def _check_clipped(sums: ClippedSums | SymmetricSums, people: int) -> None:
+def _check_moments(sums: PositiveSums, people: int) -> None:
     _check_norm(sums.value, people * sums.clip_norm)
-    if isinstance(sums, SymmetricSums):
-        _check_symmetric(sums.value, positive=isinstance(sums, PositiveSums))
+    _check_positive(sums.value)
 
 
 _CHECKS: dict[type, Any] = {
     BinnedSums: _check_binned,
-    ClippedSums: _check_clipped,
     DirectionSums: _check_directions,
-    PositiveSums: _check_clipped,
+    PositiveSums: _check_moments,
     SizeCounts: lambda sums, people: _check_counts(sums.counts, people),
-    SymmetricSums: _check_clipped,
 }
 
 

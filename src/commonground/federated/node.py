@@ -17,7 +17,7 @@ from commonground.accounting.budgets import Budget
 from commonground.clipping import BoundedSum
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import BudgetError, InputError
-from commonground.federated.questions import BOUNDED, CONTRIBUTIONS, Noised, Question
+from commonground.federated.questions import BOUNDED, CONTRIBUTIONS, Noised, Question, fits
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
 from commonground.gate import Randomness, release
 from commonground.ledger import InMemoryLedger, Ledger
@@ -78,7 +78,7 @@ class Node:
         )
 
     def _sums(self, question: Question) -> RecordDict:
-        if question.function not in CONTRIBUTIONS:
+        if question.function not in CONTRIBUTIONS or not fits(question.public, self.users.n_features):
             raise RefusalError("it does not know this question")
         if (self.trust == "nodes") != (question.noised is not None):
             raise RefusalError(f"it gives sums out under trust={self.trust!r} only")

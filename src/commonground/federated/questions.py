@@ -8,19 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from commonground.contributions.convex_gradients import convex_gradient_sums
 from commonground.contributions.directions import direction_sums, energy_counts
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
-from commonground.contributions.paper_altmin import normalised_pair_sums
-from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.contributions.whitened import whitened_gradient_sums
 
 CONTRIBUTIONS: dict[str, Callable[..., Any]] = {
     function.__name__: function
     for function in (
-        batch_gradient_sums,
         convex_gradient_sums,
         direction_sums,
         embedding_gradient_sums,
@@ -29,8 +28,6 @@ CONTRIBUTIONS: dict[str, Callable[..., Any]] = {
         energy_counts,
         mean_feature_sums,
         mean_gradient_sums,
-        normalised_pair_sums,
-        pair_sums,
         residual_gradient_sums,
         whitened_gradient_sums,
     )
@@ -57,3 +54,16 @@ class Question:
     function: str  # one of CONTRIBUTIONS
     public: tuple[Any, ...] = field(repr=False)
     noised: Noised | None = None
+
+
+def fits(public: tuple[Any, ...], n_features: int) -> bool:
+    """Whether arguments are what these functions take: plain numbers and text, and arrays with one entry or row per feature.
+
+    Compiled code reads arrays without looking at their length, so a shorter one must not get there.
+    """
+    return all(
+        (argument.dtype == np.float64 and argument.ndim in (1, 2) and len(argument) == n_features)
+        if isinstance(argument, np.ndarray)
+        else argument is None or isinstance(argument, bool | int | float | str)
+        for argument in public
+    )
