@@ -62,7 +62,7 @@ def epsilon_to_the_server(budget: Budget, shares: NoiseShares) -> float:
     """The ε, at the budget's δ, of everything a server sees in the course of training.
 
     >>> round(epsilon_to_the_server(Budget(1.0, 1e-6), NoiseShares(nodes=4, tolerated=1)), 2)
-    1.82
+    1.81
     >>> round(epsilon_to_the_server(Budget(1.0, 1e-6), NoiseShares(nodes=4, tolerated=3)), 2)
     1.0
     """

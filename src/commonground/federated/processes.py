@@ -197,12 +197,14 @@ def serve(node: Node, work: Callable[[Callable[[Message], Message]], bool]) -> N
     def app(message: Message) -> Message:
         return Message(node.answer(message.content), reply_to=message)
 
+    heard = True
     while True:
         try:
-            busy = work(app)
+            busy, heard = work(app), True
         except httpx.HTTPError as problem:
-            log.warning("%s could not hand over an answer (%s)", node.name, type(problem).__name__)
-            busy = False
+            if heard:
+                log.warning("%s cannot reach its SuperNode (%s)", node.name, type(problem).__name__)
+            busy, heard = False, False
         if not busy:
             time.sleep(_POLL)
 
