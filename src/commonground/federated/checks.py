@@ -84,8 +84,7 @@ def _check_binned(sums: BinnedSums, people: int) -> None:
 
 def _check_directions(sums: DirectionSums, people: int) -> None:
     _check_positive(sums.second_moment)
-    if not np.trace(sums.second_moment) <= ROOM * people:
-        raise ImpossibleError("a sum larger than people × threshold")
+    _check_norm(np.atleast_1d(np.trace(sums.second_moment)), people)
 
 
 def _check_moments(sums: PositiveSums, people: int) -> None:

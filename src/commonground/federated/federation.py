@@ -95,7 +95,9 @@ class Federation(Users):
         raise InputError("these people's rows are at their nodes and cannot be read here; fit with keep_heads=False.")
 
     def weighted(self, weights: np.ndarray) -> Users:
-        raise InputError("personal budgets are not built for federations yet; give one epsilon for everybody.")
+        raise InputError(
+            "everybody counts alike in a federation: personal budgets and sample_rate are not built for nodes yet."
+        )
 
     # ---- as an engine --------------------------------------------------------------------------------------------
 
