@@ -20,6 +20,8 @@ from rich.logging import RichHandler
 from commonground.billboard import Billboard
 from commonground.errors import InputError
 from commonground.heads.files import Heads
+from commonground.ledger import SharedLedger
+from commonground.ledger.cli import population_for_training
 from commonground.users import Users
 
 if TYPE_CHECKING:
@@ -80,6 +82,10 @@ def server(
     trust: Trust = "server",
     tolerate: Tolerate = 0,
     timeout: Timeout = 120.0,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger that pays for this training: a file, or postgresql://user@host/database.")
+    ] = None,
+    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
     log_file: Annotated[Path | None, typer.Option(help="File for Flower's own log.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -102,7 +108,8 @@ def server(
         nodes=nodes, rank=rank, epsilon=epsilon, delta=delta, model=model, intercept=intercept,
         shared_mean=shared_mean, rounds=rounds, trust=trust, tolerated=tolerate, timeout=timeout,
     )  # fmt: skip
-    _train(settings, out, host, port, tls, keys, log_file, as_json)
+    people = population_for_training(ledger, population, out)
+    _train(settings, out, host, port, tls, keys, log_file, as_json, ledger=people)
 
 
 def _train(
@@ -115,6 +122,7 @@ def _train(
     log_file: Path | None,
     as_json: bool,
     when_ready: Callable[[], None] = lambda: None,
+    ledger: SharedLedger | None = None,
 ) -> None:
     from commonground.federated.flower import GridLink, train
     from commonground.federated.processes import superlink
@@ -123,7 +131,7 @@ def _train(
         when_ready()
         with link.run(settings.as_config()) as grid:
             wire = GridLink(grid, settings.timeout)
-            board = train(wire, settings)
+            board = train(wire, settings, ledger)
     board.save(out)
     if as_json:
         questions = [{"to nodes": sent, "from nodes": received} for sent, received in wire.traffic]
