@@ -72,3 +72,22 @@ def test_no_pickle() -> None:
 def test_only_the_deep_room_and_the_gpu_need_torch() -> None:
     with_torch = {name for name in users_of("torch") if not name.startswith("deep/")}
     assert with_torch == {"reproduce/p4.py", "engines/device.py", "contributions/device_gradients.py"}
+
+
+def test_only_the_federated_room_needs_flower() -> None:
+    """And its command line imports the rest of it only when a command runs."""
+    assert {name.split("/")[0] for name in users_of("flwr")} == {"federated"}
+    at_once = [n for n in ast.parse(FILES["federated/cli.py"]).body if isinstance(n, ast.Import | ast.ImportFrom)]
+    needed = imports(ast.unparse(ast.Module(at_once, [])))
+    assert "commonground.billboard" in needed
+    assert not any(name.startswith(("flwr", "commonground.federated")) for name in needed)
+
+
+def test_who_in_the_federated_room_knows_the_gate() -> None:
+    """A node releases through the one gate; the server's side only describes sums that are noised elsewhere."""
+    at_the_gate = {name for name in users_of("commonground.gate") if name.startswith("federated/")}
+    assert at_the_gate == {"federated/node.py", "federated/federation.py", "federated/guarantee.py"}
+    assert {name for name in users_of("commonground.gate.release") if name.startswith("federated/")} == {
+        "federated/node.py",
+        "federated/federation.py",  # for the margin that a node's noise has
+    }

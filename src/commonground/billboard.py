@@ -43,6 +43,7 @@ class Statement:
     unit: str = "person"
     relation: str = "replace-one"
     budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
+    custody: str = ""  # who held the rows, and what the server saw before the noise; empty: one operator had them all
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -91,6 +92,8 @@ class Statement:
             f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
             f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
         )
+        if self.custody:
+            paragraph += f" {self.custody}"
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph

@@ -1,4 +1,4 @@
-"""The command line: train, statement, personalize, predict, ledger, audit, reproduce, demo."""
+"""The command line: train, statement, personalize, predict, ledger, federate, audit, reproduce, demo."""
 
 import json
 import sys
@@ -18,6 +18,7 @@ from commonground.audit.cli import audit
 from commonground.billboard import Billboard
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
 from commonground.estimators.fedrep import PrivateFedRep
+from commonground.federated.cli import federate_app
 from commonground.heads.files import Heads
 from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
@@ -32,6 +33,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(ledger_app, name="ledger")
+app.add_typer(federate_app, name="federate")
 to_people = Console(stderr=True)
 
 Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]

@@ -81,6 +81,9 @@ class Users:
     `max_rows_per_user`; the number of people is public.
     """
 
+    custody = ""  # for the statement: who holds the rows and what others saw of them; empty where one operator has all
+    rows_are_here = True  # False: at nodes, which give sums only
+
     def __init__(
         self,
         people: People,

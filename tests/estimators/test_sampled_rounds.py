@@ -55,7 +55,7 @@ def test_every_round_draws_two_samples_of_its_own_and_there_are_no_more_than_wer
     seen = []
 
     def noting(users: Users, lowest: int) -> BinnedSums:
-        seen.append(np.flatnonzero(users.person_weights))
+        seen.append(np.flatnonzero(users._weights))
         return gradients_of(users, lowest)
 
     rounds.release(noting, 121, "round 1")
@@ -77,7 +77,7 @@ def test_the_noise_of_a_sum_is_as_stated() -> None:
 
 
 def _empty(users: Users, lowest: int) -> BinnedSums:
-    return BinnedSums.of(np.zeros((len(USERS.ids), 2, 6)), users.person_weights, lowest, 16)
+    return BinnedSums.of(np.zeros((USERS.n_users, 2, 6)), np.ones(USERS.n_users), lowest, 16)
 
 
 def test_it_learns_nearly_as_much_as_from_everybody() -> None:

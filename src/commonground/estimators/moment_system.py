@@ -59,7 +59,7 @@ def release_moment_system(
     sums = sum_over_people(users, embedding_moment_sums, U, mean, intercept, centred, clip_norm)
     released = door.release(sums.bounded("moments: clipped sum"), mu_sum)
     # As for gradients: never fewer than a tenth of all people, whatever the noise says. How many there are is public.
-    people = max(effective_people(inside, first, edge), 0.1 * float(sizes.counts.sum()))
+    people = max(effective_people(inside, first, edge), 0.1 * users.total_weight)
     return repaired(from_symmetric_half(released.value, U.size) / people, released.noise_std / people, U.shape[1])
 
 

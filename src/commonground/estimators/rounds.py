@@ -21,7 +21,18 @@ from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.billboard import Statement
 from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
 from commonground.contributions.gradients import WINDOW
-from commonground.gate import Perturbed, Randomness, Release, SampledReleases, Selection, perturb, release, select
+from commonground.gate import (
+    Perturbed,
+    Randomness,
+    Release,
+    SampledReleases,
+    ScatteredSum,
+    Selection,
+    perturb,
+    release,
+    release_scattered,
+    select,
+)
 from commonground.ledger import Ledger
 from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.users import Users
@@ -38,8 +49,11 @@ class Door:
     randomness: Randomness
     _events: list[Event] = field(default_factory=list)
 
-    def release(self, bounded_sum: BoundedSum, mu: float) -> Release:
-        public = release(bounded_sum, mu, self.ledger, self.randomness)
+    def release(self, bounded_sum: BoundedSum | ScatteredSum, mu: float) -> Release:
+        if isinstance(bounded_sum, ScatteredSum):
+            public = release_scattered(bounded_sum, mu, self.ledger, self.randomness)
+        else:
+            public = release(bounded_sum, mu, self.ledger, self.randomness)
         self._events.append(public.event)
         return public
 
@@ -79,6 +93,7 @@ class Door:
             noise=noise or self.randomness.description,
             events=tuple(self._events),
             budgets=None if budgets is None else budgets.distribution(),
+            custody=users.custody,
             parameters={name: _plain(value) for name, value in parameters.items()},
         )
 

@@ -1,0 +1,113 @@
+"""Is an answer possible? What every honest node's sum satisfies, whatever its people's rows are.
+
+The bounds follow from how sums are made (``clipping``), so an honest node is never refused for what its data are, and a refusal
+tells nothing about anybody at an honest node. They catch a node that is broken, or lies beyond what its people could. A lie
+within the bounds costs accuracy, never privacy: the noise is for the people at the other nodes, whose sums it cannot change.
+"""
+
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from commonground.clipping import (
+    N_BINS,
+    BinnedSums,
+    DirectionSums,
+    PositiveSums,
+    SizeCounts,
+    lower_edge,
+)
+from commonground.users import Block
+
+ROOM = 1.01  # rounding is far below; a bound that is off by this much changes nothing
+NOISE_ROOM = 12.0  # standard deviations: the norm of normal noise exceeds √p by that much with probability below e⁻⁷²
+
+
+class ImpossibleError(Exception):
+    """No people can have this sum. The reason is a fixed text: it holds no number out of the answer."""
+
+
+def nobody(n_features: int) -> Block:
+    """A made-up person with one empty row: what the answer to a question looks like, without anybody's data."""
+    return Block(np.zeros((1, n_features)), np.zeros(1), np.array([0, 1]), first=0)
+
+
+def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> Any:
+    """The node's sums, of the same kind as ``template``, of which it keeps all that is public (clips, windows)."""
+    expected = {f.name: value for f in fields(template) if isinstance(value := getattr(template, f.name), np.ndarray)}
+    if set(arrays) != set(expected):
+        raise ImpossibleError("other arrays than were asked for")
+    for name, value in expected.items():
+        if arrays[name].shape != value.shape or arrays[name].dtype != value.dtype:
+            raise ImpossibleError("an array of the wrong shape or type")
+        if not np.isfinite(arrays[name]).all():
+            raise ImpossibleError("a number that is not finite")
+    sums = replace(template, **arrays, **({"n_users": people} if hasattr(template, "n_users") else {}))
+    _CHECKS[type(sums)](sums, people)
+    return sums
+
+
+def _check_counts(counts: np.ndarray, people: int) -> None:
+    if (counts < 0).any() or (counts != np.rint(counts)).any() or counts.sum() != people:
+        raise ImpossibleError("counts that are not those of its people")
+
+
+def _check_norm(value: np.ndarray, most: float) -> None:
+    largest = max(float(np.abs(value).max(initial=0.0)), 1e-300)  # squares of very large numbers would overflow
+    if not largest * float(np.linalg.norm(value / largest)) <= ROOM * most + 1e-290:
+        raise ImpossibleError("a sum larger than people × threshold")
+
+
+def _check_positive(matrix: np.ndarray) -> None:
+    scale = ROOM * 1e-6 * max(float(np.abs(matrix).max()), 1e-300)
+    if np.abs(matrix - matrix.T).max() > scale:
+        raise ImpossibleError("a matrix that is not symmetric")
+    if np.linalg.eigvalsh(matrix)[0] < -len(matrix) * scale:
+        raise ImpossibleError("a matrix that is not positive")
+
+
+def _check_binned(sums: BinnedSums, people: int) -> None:
+    _check_counts(sums.counts, people)
+    window = len(sums.raw)
+    at = np.clip(np.arange(1, N_BINS) - sums.lowest, 0, window - 1)  # in which bin of the window each size is kept
+    upper = np.array([lower_edge(b + 1) for b in range(1, N_BINS)])
+    upper[-1] = math.sqrt(np.finfo(np.float64).max)  # the last bin holds whatever has a finite square
+    inside = sums.counts[1:]
+    most = np.bincount(at, inside * upper, minlength=window)
+    here = np.bincount(at, inside, minlength=window)
+    for b in range(window):
+        _check_norm(sums.raw[b], most[b])
+        _check_norm(sums.unit[b], here[b])
+
+
+def _check_directions(sums: DirectionSums, people: int) -> None:
+    _check_positive(sums.second_moment)
+    _check_norm(np.atleast_1d(np.trace(sums.second_moment)), people)
+
+
+def _check_moments(sums: PositiveSums, people: int) -> None:
+    _check_norm(sums.value, people * sums.clip_norm)
+    _check_positive(sums.value)
+
+
+_CHECKS: dict[type, Any] = {
+    BinnedSums: _check_binned,
+    DirectionSums: _check_directions,
+    PositiveSums: _check_moments,
+    SizeCounts: lambda sums, people: _check_counts(sums.counts, people),
+}
+
+
+def checked_value(
+    arrays: dict[str, np.ndarray], shape: tuple[int, ...], people: int, sensitivity: float, noise_std: float
+) -> np.ndarray:
+    """An answer with the node's own noise. A person moves it by no more than its sensitivity, so they by that many times it."""
+    value = arrays.get("value")
+    if value is None or value.shape != shape or value.dtype != np.float64 or len(arrays) != 1:
+        raise ImpossibleError("an array of the wrong shape or type")
+    if not np.isfinite(value).all():
+        raise ImpossibleError("a number that is not finite")
+    _check_norm(value, people * sensitivity + noise_std * (math.sqrt(value.size) + NOISE_ROOM))
+    return value

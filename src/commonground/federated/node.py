@@ -1,0 +1,109 @@
+"""One owner's side: many people's rows, questions in, sums over these people out. Rows and heads never leave.
+
+Who runs a node decides what it gives out: exact sums to a server that is trusted with them (``trust="server"``), or only
+sums with noise of its own, paid for from a budget of its own (``trust="nodes"``). A node runs the code that is installed on it,
+never code that came with a message, and what goes wrong inside stays in its own log: the server learns that, not why.
+"""
+
+import logging
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from flwr.app import RecordDict
+
+from commonground.accounting.budgets import Budget
+from commonground.clipping import BoundedSum
+from commonground.engines.local import sum_over_blocks
+from commonground.errors import BudgetError, InputError
+from commonground.federated.questions import BOUNDED, CONTRIBUTIONS, Noised, Question, fits
+from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
+from commonground.gate import Randomness, release
+from commonground.ledger import InMemoryLedger, Ledger
+from commonground.users import Users
+
+log = logging.getLogger("commonground.federated")
+TRUST = ("server", "nodes")
+
+
+class RefusalError(Exception):
+    """The node will not answer. The reason is a fixed text and goes to the server."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """``ledger``: what this node may spend on its people in answers with its own noise; needed for trust="nodes"."""
+
+    users: Users
+    name: str
+    trust: str = "server"
+    ledger: Ledger | None = None
+
+    def __post_init__(self) -> None:
+        if self.trust not in TRUST:
+            raise InputError(f"trust of a node must be 'server' or 'nodes', got {self.trust!r}.")
+        if self.trust == "nodes" and self.ledger is None:
+            raise InputError("a node that adds its own noise needs a budget of its own: give it an epsilon.")
+        if self.users.budgets is not None:
+            raise InputError("a node has one budget for all of its people; read its table without budget=.")
+
+    def answer(self, records: RecordDict) -> RecordDict:
+        """The answer to one message; a refusal where there is none."""
+        try:
+            config, arrays = unpack(records)
+            if config.get("ask") == INTRODUCE:
+                return self._introduce()
+            return self._sums(unpack_question(config, arrays))
+        except (RefusalError, WireError) as refusal:
+            return self._refuse(str(refusal))
+        except BudgetError as refusal:
+            log.warning("%s: %s", self.name, refusal)
+            return self._refuse("its own budget does not allow it")
+        except Exception:
+            log.exception("%s could not answer", self.name)
+            return self._refuse("it failed; the reason is in its own log")
+
+    def _introduce(self) -> RecordDict:
+        names = self.users.feature_names
+        columns = [] if names is None else list(names)
+        return pack(
+            {
+                "name": self.name,
+                "people": self.users.n_users,
+                "features": self.users.n_features,
+                "names": columns,
+                "trust": self.trust,
+            }
+        )
+
+    def _sums(self, question: Question) -> RecordDict:
+        if question.function not in CONTRIBUTIONS or not fits(question.public, self.users.n_features):
+            raise RefusalError("it does not know this question")
+        if (self.trust == "nodes") != (question.noised is not None):
+            raise RefusalError(f"it gives sums out under trust={self.trust!r} only")
+        sums = sum_over_blocks(self.users, CONTRIBUTIONS[question.function], *question.public)
+        if question.noised is None:
+            arrays = {name: value for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
+            return pack({"people": self.users.n_users}, arrays)
+        return pack({"people": self.users.n_users}, {"value": self._noised(sums, question.noised)})
+
+    def _noised(self, sums: Any, wanted: Noised) -> np.ndarray:
+        if wanted.method not in BOUNDED or wanted.people < self.users.n_users:
+            raise RefusalError("it does not know this question")
+        if not (math.isfinite(wanted.mu) and wanted.mu > 0):
+            raise RefusalError("it will not answer at that cost")
+        if hasattr(sums, "n_users"):
+            sums = replace(sums, n_users=wanted.people)  # all nodes leave the same room for rounding
+        bounded = getattr(sums, wanted.method)(*wanted.arguments, wanted.name)
+        assert isinstance(bounded, BoundedSum)
+        assert self.ledger is not None
+        return release(bounded, wanted.mu, self.ledger, Randomness()).value
+
+    def _refuse(self, reason: str) -> RecordDict:
+        return pack({"refused": reason})
+
+
+def node_of(users: Users, name: str, trust: str, epsilon: float | None, delta: float) -> Node:
+    """A node with the most that it lets a server learn about any of its people, for as long as the process lives."""
+    return Node(users, name, trust, None if epsilon is None else InMemoryLedger(Budget(epsilon, delta)))

@@ -1,0 +1,402 @@
+"""One machine and several nodes are the same training; what a node gives out, and what the server believes."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import RecordDict
+
+import commonground as cg
+from commonground.accounting.budgets import Budget
+from commonground.clipping import BinnedSums, DirectionSums, SizeCounts
+from commonground.contributions.margins import margin_scores
+from commonground.engines import sum_over_people
+from commonground.errors import BudgetError, InputError
+from commonground.federated.checks import ImpossibleError, checked_sums, nobody
+from commonground.federated.federation import Federation, FederationError, added
+from commonground.federated.node import Node, node_of
+from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
+from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
+from commonground.ledger import InMemoryLedger
+from commonground.users import Block
+from federated.in_process import InProcess, dealt, nodes_of
+from populations import ragged_block, replace_person, strange_people
+
+D, K = 6, 2
+U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, K)))[0]
+W0 = np.full(D, 0.1)
+# Public arguments for every question there is.
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "convex_gradient_sums": (U, W0, 0.5, True, "huber", False, 110),
+    "direction_sums": (W0, 0.5, True),
+    "embedding_gradient_sums": (U, None, 0.0, True, 110),
+    "embedding_moment_sizes": (U, W0, 0.5, False),
+    "embedding_moment_sums": (U, None, 0.0, True, 0.5),
+    "energy_counts": (True,),
+    "mean_feature_sums": (115,),
+    "mean_gradient_sums": (W0, 0.5, True, True, 110, W0),
+    "residual_gradient_sums": (U, W0, 0.5, True, 110),
+    "whitened_gradient_sums": (U, True, 110),
+}
+
+
+def people(seed: int = 0, n_users: int = 300, d: int = D) -> cg.Users:
+    return cg.datasets.make_shared_subspace(n_users=n_users, n_features=d, rank=K, seed=seed)[0]
+
+
+@pytest.fixture(scope="module")
+def users() -> cg.Users:
+    return people()
+
+
+# ---- the same training -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        cg.PrivateFedRep(2, 5.0, n_rounds=4, simulation_seed=3),
+        cg.PrivateFedRep(2, 5.0, shared_mean=False, fit_intercept=False, n_rounds=2, simulation_seed=3),
+        cg.PrivateAltMin(2, 5.0, n_rounds=4, simulation_seed=3),
+        cg.PrivateAltMin(2, 5.0, n_rounds=4, loss="huber", simulation_seed=3),
+        cg.SingleModel(5.0, simulation_seed=3),
+    ],
+    ids=["FedRep", "FedRep without mean", "AltMin", "AltMin, Huber", "one model"],
+)
+def test_the_same_billboard_as_on_one_machine(users: cg.Users, model: Any) -> None:
+    here = model.fit(users).billboard_
+    there = model.fit(Federation(InProcess(nodes_of(users, 3)))).billboard_
+    np.testing.assert_allclose(there.embedding, here.embedding, rtol=0, atol=1e-9)
+    if here.mean is not None:
+        np.testing.assert_allclose(there.mean, here.mean, rtol=0, atol=1e-9)
+    assert [(e.name, e.mu, e.entries) for e in there.statement.events] == [
+        (e.name, e.mu, e.entries) for e in here.statement.events
+    ]
+    assert model.heads_ is None, "heads are the nodes' business"
+    assert "Rows stayed at 3 nodes" in str(there.statement)
+    assert "trusted" in str(there.statement)
+
+
+@pytest.mark.parametrize("name", CONTRIBUTIONS)
+def test_every_sum_is_that_of_one_machine(users: cg.Users, name: str) -> None:
+    federation = Federation(InProcess(nodes_of(users, 3)))
+    there, here = (sum_over_people(who, CONTRIBUTIONS[name], *ARGUMENTS[name]) for who in (federation, users))
+    assert type(there) is type(here)
+    for field, value in vars(here).items():
+        np.testing.assert_allclose(vars(there)[field], value, rtol=1e-9, atol=1e-9)
+
+
+def test_what_is_not_built_is_refused(users: cg.Users) -> None:
+    federation = Federation(InProcess(nodes_of(users, 2)))
+    with pytest.raises(InputError, match="personal budgets"):
+        cg.PrivateFedRep(2, budgets=np.ones(300)).fit(federation)
+    with pytest.raises(InputError, match="sample_rate"):
+        cg.PrivateFedRep(2, sample_rate=0.5).fit(federation)
+    with pytest.raises(InputError, match="-1 and 1"):
+        cg.PrivateAltMin(2, loss="logistic").fit(federation)
+    with pytest.raises(InputError, match="cannot be asked"):
+        sum_over_people(federation, margin_scores)
+    with pytest.raises(InputError, match="rows are at their nodes"):
+        federation.blocks()
+
+
+def test_nodes_that_do_not_fit_together(users: cg.Users) -> None:
+    two = nodes_of(users, 2)
+    with pytest.raises(FederationError, match="different features"):
+        Federation(InProcess([two[0], node_of(people(d=D + 1), "odd", "server", None, 1e-6)]))
+    with pytest.raises(FederationError, match="under trust='server' only"):
+        Federation(InProcess(two), trust="nodes")
+    with pytest.raises(FederationError, match="no node"):
+        Federation(InProcess(two, lambda node, answer: None))
+    with pytest.raises(InputError, match="Tolerate from 0 to 1"):
+        Federation(InProcess(nodes_of(users, 2, "nodes")), trust="nodes", tolerated=2)
+
+
+# ---- what a node gives out -------------------------------------------------------------------------------------------
+
+
+def ask(node: Node, question: Question) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    return unpack(node.answer(pack_question(question)))
+
+
+def noised(mu: float = 0.1, method: str = "bounded", n: int = 300) -> Noised:
+    return Noised(method, (), "sizes", mu, n)
+
+
+def test_a_node_of_trust_nodes_never_gives_an_exact_sum(users: cg.Users) -> None:
+    node = nodes_of(users, 1, "nodes")[0]
+    assert ask(node, Question("energy_counts", (True,))) == (
+        {"refused": "it gives sums out under trust='nodes' only"},
+        {},
+    )
+    config, arrays = ask(node, Question("energy_counts", (True,), noised()))
+    assert config == {"people": 300}
+    exact = sum_over_people(users, CONTRIBUTIONS["energy_counts"], True).counts
+    assert not np.isin(arrays["value"], exact).any()
+    assert set(arrays) == {"value"}
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        Question("margin_scores", ()),
+        Question("__import__", ("os",)),
+        Question("energy_counts", (True,), noised(method="__init__")),
+        Question("energy_counts", (True,), noised(method="__repr__")),
+        Question("energy_counts", (True,), noised(n=299)),
+        Question("energy_counts", (True,), noised(mu=np.inf)),
+        Question("energy_counts", (True,), noised(mu=np.nan)),
+        Question("energy_counts", (True,), noised(mu=-1.0)),
+        Question("energy_counts", ("canary",), noised()),
+        Question("residual_gradient_sums", (U[:3], W0, 0.0, True, 110), noised(method="histogram")),
+        Question("residual_gradient_sums", (U, W0[:3], 0.0, True, 110), noised(method="histogram")),
+        Question("residual_gradient_sums", (U.astype(np.float32), W0, 0.0, True, 110), noised(method="histogram")),
+        Question("residual_gradient_sums", (U[..., None], W0, 0.0, True, 110), noised(method="histogram")),
+    ],
+    ids=lambda question: f"{question.function} {question.noised}",
+)
+def test_a_node_answers_what_it_knows_and_nothing_else(users: cg.Users, question: Question) -> None:
+    node = nodes_of(users, 1, "nodes")[0]
+    config, arrays = ask(node, question)
+    assert list(config) == ["refused"]
+    assert arrays == {}
+    assert node.ledger.events == ()  # type: ignore[union-attr]
+
+
+def test_a_node_keeps_its_own_budget(users: cg.Users) -> None:
+    """It pays before it draws, and stops whatever the server says; what it spent is what its answers cost."""
+    node = nodes_of(users, 1, "nodes", epsilon=1.0)[0]
+    mu = Budget(1.0, 1e-6).mu / 2
+    answers = [ask(node, Question("energy_counts", (True,), noised(mu=mu)))[0] for _ in range(6)]
+    assert [("refused" in answer) for answer in answers] == [False] * 3 + [True] * 3 or [
+        ("refused" in answer) for answer in answers
+    ] == [False] * 4 + [True] * 2
+    assert answers[-1] == {"refused": "its own budget does not allow it"}
+    assert all(event.mu == mu and event.supported for event in node.ledger.events)  # type: ignore[union-attr]
+
+
+def test_a_node_that_fails_does_not_say_why(users: cg.Users, caplog: pytest.LogCaptureFixture) -> None:
+    """Flower would send the text of an exception to the server, and such a text may hold a value."""
+
+    class Broken(cg.Users):
+        def blocks(self, max_bytes: int | None = None) -> Any:
+            raise ValueError("row 7 holds 8675309.25")
+
+    part = dealt(users, 1)[0]
+    part.__class__ = Broken
+    answer = Node(part, "clinic").answer(pack_question(Question("energy_counts", (True,))))
+    assert unpack(answer)[0] == {"refused": "it failed; the reason is in its own log"}
+    assert "8675309.25" in caplog.text
+
+
+def test_a_node_needs_a_budget_for_noise_of_its_own(users: cg.Users) -> None:
+    with pytest.raises(InputError, match="budget of its own"):
+        Node(users, "clinic", "nodes")
+    with pytest.raises(InputError, match="trust of a node"):
+        Node(users, "clinic", "everybody")
+
+
+# ---- what the server believes ------------------------------------------------------------------------------------------
+
+
+def arrays_of(sums: Any) -> dict[str, np.ndarray]:
+    return {name: value.copy() for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
+
+
+def spoil(
+    field: str, how: Callable[[np.ndarray], np.ndarray]
+) -> Callable[[dict[str, np.ndarray]], dict[str, np.ndarray]]:
+    return lambda arrays: {**arrays, field: how(arrays[field])}
+
+
+def one(at: tuple[int, ...], value: float) -> Callable[[np.ndarray], np.ndarray]:
+    def change(array: np.ndarray) -> np.ndarray:
+        array[at] = value
+        return array
+
+    return change
+
+
+SPOILED = {
+    "NaN": ("direction_sums", spoil("second_moment", one((0, 1), np.nan))),
+    "infinite": ("embedding_gradient_sums", spoil("raw", one((3, 0, 0), np.inf))),
+    "wrong shape": ("direction_sums", spoil("second_moment", lambda a: a[:-1, :-1])),
+    "wrong type": ("energy_counts", spoil("counts", lambda a: a.astype(np.float32))),
+    "an array too many": ("energy_counts", lambda arrays: {**arrays, "rows": np.zeros(3)}),
+    "an array too few": ("embedding_gradient_sums", lambda arrays: {"counts": arrays["counts"]}),
+    "directions too long": ("direction_sums", spoil("second_moment", lambda a: 3 * a)),
+    "not positive": ("direction_sums", spoil("second_moment", lambda a: -a)),
+    "not symmetric": ("embedding_moment_sums", spoil("value", one((0, 1), 1e3))),
+    "moments too large": ("embedding_moment_sums", spoil("value", lambda a: 1e4 * a)),
+    "raw too large": ("embedding_gradient_sums", spoil("raw", lambda a: 1e6 * a)),
+    "unit too large": ("embedding_gradient_sums", spoil("unit", lambda a: 1e3 * a)),
+    "someone where nobody is": ("embedding_gradient_sums", spoil("unit", one((0, 0, 0), 1.0))),
+    "half a person": ("energy_counts", spoil("counts", one((5,), 0.5))),
+    "fewer than nobody": ("energy_counts", spoil("counts", lambda a: a - 1)),
+    "people who are not there": ("embedding_gradient_sums", spoil("counts", lambda a: a + 1)),
+}
+
+
+@pytest.mark.parametrize("fault", SPOILED)
+def test_an_impossible_sum_is_refused(users: cg.Users, fault: str) -> None:
+    name, change = SPOILED[fault]
+    template = CONTRIBUTIONS[name](nobody(D), *ARGUMENTS[name])
+    honest = arrays_of(sum_over_people(users, CONTRIBUTIONS[name], *ARGUMENTS[name]))
+    checked_sums(template, honest, 300)
+    with pytest.raises(ImpossibleError) as refused:
+        checked_sums(template, change(honest), 300)
+    assert not any(character.isdigit() for character in str(refused.value)), "the reason holds no number"
+
+
+@pytest.mark.parametrize("name", CONTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_an_honest_node_is_never_refused(name: str, dtype: type) -> None:
+    """Whatever its people's rows are: else a refusal would tell something about them."""
+    block = ragged_block(1, n_users=40, d=D, low=1, high=12)
+    for person, (X, y) in enumerate(strange_people(D).values()):
+        block = replace_person(block, person, X, y)
+    with np.errstate(all="ignore"):
+        block = replace(block, X=block.X.astype(dtype), y=block.y.astype(dtype))
+        template = CONTRIBUTIONS[name](nobody(D), *ARGUMENTS[name])
+        for start in range(-1, 40, 3):  # all of them, and a few of the strange ones by themselves
+            part = block if start < 0 else people_of(block, start, 3)
+            sums = CONTRIBUTIONS[name](part, *ARGUMENTS[name])
+            checked_sums(template, arrays_of(sums), part.n_users)
+
+
+def people_of(block: Block, start: int, n: int) -> Block:
+    offsets = block.offsets[start : start + n + 1]
+    rows = slice(offsets[0], offsets[-1])
+    return Block(block.X[rows], block.y[rows], offsets - offsets[0], first=0)
+
+
+def test_clips_and_windows_are_the_servers() -> None:
+    """A node cannot change what a sum is said to be: only its arrays travel."""
+    template = CONTRIBUTIONS["embedding_moment_sums"](nobody(D), *ARGUMENTS["embedding_moment_sums"])
+    sums = checked_sums(template, {"value": np.zeros_like(template.value)}, 7)
+    assert (sums.clip_norm, sums.n_users) == (0.5, 7)
+
+
+@pytest.mark.parametrize("trust", ["server", "nodes"])
+def test_a_round_goes_on_without_a_node_that_sends_nonsense(
+    users: cg.Users, trust: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    def nonsense(node: int, answer: RecordDict) -> RecordDict:
+        config, arrays = unpack(answer)
+        if node == 1 and link.asked == 3:  # the introduction is the first question
+            arrays = {name: np.full_like(array, np.nan) for name, array in arrays.items()}
+        if node == 2 and link.asked == 4:
+            arrays = {name: 1e12 * array for name, array in arrays.items()}
+        return pack(config, arrays)
+
+    link = InProcess(nodes_of(users, 4, trust), nonsense)
+    federation = Federation(link, trust=trust, tolerated=1 if trust == "nodes" else 0)
+    board = cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation).billboard_
+    assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
+    assert "clinic 1 is left out of direction_sums: it sent a number that is not finite" in caplog.text
+    assert "clinic 2 is left out of embedding_gradient_sums: it sent" in caplog.text
+    assert federation.answered[:4] == [4, 3, 3, 4], "asked again in the next round"
+    assert np.isfinite(board.embedding).all()
+    assert f"Nodes were missing from 2 of {len(federation.answered)} sums" in str(board.statement)
+    assert "fewest people in one of them were 225" in str(board.statement)
+    assert board.statement.epsilon_spent <= 5.0
+
+
+def test_a_node_cannot_answer_for_other_people(users: cg.Users, caplog: pytest.LogCaptureFixture) -> None:
+    def more(node: int, answer: RecordDict) -> RecordDict:
+        config, arrays = unpack(answer)
+        if "name" not in config and node == 0:
+            config["people"] = config["people"] + 1
+        return pack(config, arrays)
+
+    federation = Federation(InProcess(nodes_of(users, 2), more))
+    sums = sum_over_people(federation, CONTRIBUTIONS["energy_counts"], True)
+    assert sums.counts.sum() == 150
+    assert "clinic 0 is left out" in caplog.text
+
+
+# ---- nodes that vanish -------------------------------------------------------------------------------------------------
+
+
+def vanishing(users: cg.Users, trust: str, nodes: int, gone: set[int]) -> InProcess:
+    """They answer the introduction and two questions."""
+    link = InProcess(nodes_of(users, nodes, trust), lambda node, answer: None if late() and node in gone else answer)
+
+    def late() -> bool:
+        return link.asked > 3
+
+    return link
+
+
+@pytest.mark.parametrize(("trust", "tolerated"), [("server", 0), ("nodes", 1)])
+def test_training_goes_on_without_a_node_that_vanished(users: cg.Users, trust: str, tolerated: int) -> None:
+    link = vanishing(users, trust, 3, {1})
+    federation = Federation(link, trust=trust, tolerated=tolerated)
+    board = cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation).billboard_
+    assert federation.answered[:3] == [3, 3, 2]
+    assert [member.name for member in federation.present] == ["clinic 0", "clinic 2"]
+    text = str(board.statement)
+    assert "fewest people in one of them were 200" in text
+    assert board.statement.epsilon_spent <= 5.0
+    if trust == "nodes":
+        assert "the answers of any 2 of the 3 nodes have all of it" in text
+        assert "at most 1.414 times the stated μ" in text
+
+
+def test_training_stops_when_too_much_noise_vanished(users: cg.Users) -> None:
+    """With less than the declared noise nothing is published, and what was charged stays charged."""
+    federation = Federation(vanishing(users, "nodes", 3, {0, 1}), trust="nodes", tolerated=1)
+    book = InMemoryLedger(Budget(5.0, 1e-6))
+    with pytest.raises(BudgetError, match="1 noised parts arrived and 2 are needed"):
+        cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation, ledger=book)
+    assert [event.name for event in book.events] == [
+        "feature energy",
+        "initial embedding",
+        "embedding: where sizes lie",
+    ]
+
+
+def test_training_stops_when_everybody_vanished(users: cg.Users) -> None:
+    federation = Federation(vanishing(users, "server", 2, {0, 1}))
+    with pytest.raises(FederationError, match="no node answered"):
+        cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation)
+
+
+# ---- the codec ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", CONTRIBUTIONS)
+@pytest.mark.parametrize("how", [None, Noised("clipped_at", (118,), "round 1", 0.3, 99)])
+def test_questions_survive_the_wire(name: str, how: Noised | None) -> None:
+    from federated.in_process import as_bytes, from_bytes
+
+    question = Question(name, (*ARGUMENTS[name], np.float64(0.25), None), how)
+    back = unpack_question(*unpack(from_bytes(as_bytes(pack_question(question)))))
+    assert (back.function, back.noised) == (name, how)
+    assert len(back.public) == len(question.public)
+    for got, sent in zip(back.public, question.public, strict=True):
+        np.testing.assert_array_equal(got, sent)
+        assert type(got) is (float if isinstance(sent, np.float64) else type(sent))
+
+
+def test_what_is_not_a_question_is_refused(users: cg.Users) -> None:
+    node = nodes_of(users, 1)[0]
+    for message in (RecordDict({}), pack({}), pack({"ask": "energy_counts"}), pack({"ask": 3, "arguments": "x"})):
+        assert "refused" in unpack(node.answer(message))[0]
+    with pytest.raises(WireError):
+        unpack(RecordDict({}))
+    assert unpack(node.answer(pack({"ask": INTRODUCE})))[0]["people"] == 300
+
+
+def test_parts_are_added_as_a_tree() -> None:
+    assert added([str(n) for n in range(7)]) == "0123456"
+
+
+def test_kinds_of_sums_are_those_of_clipping() -> None:
+    """Every question's answer has a check of its own."""
+    kinds = {type(CONTRIBUTIONS[name](nobody(D), *ARGUMENTS[name])) for name in CONTRIBUTIONS}
+    assert {BinnedSums, DirectionSums, SizeCounts} < kinds
+    assert set(ARGUMENTS) == set(CONTRIBUTIONS)
