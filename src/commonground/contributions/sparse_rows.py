@@ -1,0 +1,235 @@
+"""The contributions of people with sparse rows: the same numbers as from dense rows, in time and memory of the non-zeros.
+
+A person touches only the features that are not zero in her rows, and her gradient is added to those entries of the sums
+alone. Sums are kept in fixed lanes, each of which takes every LANES-th chunk of people: the result does not depend on the
+number of threads, memory does not grow with the people, and an entry passes through no more additions than
+``clipping.rounding_margin`` allows for.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+from scipy import sparse
+
+from commonground.clipping import CHUNK, N_BINS, BinnedSums, FeatureShares, SizeCounts, SymmetricSums, bin_of, bins_of
+from commonground.contributions.directions import solve_in_place
+from commonground.contributions.gradients import WINDOW
+from commonground.contributions.kernels import LARGEST, SMALLEST, TINY_RIDGE
+from commonground.users import Block
+
+LANES = 4
+
+
+@njit(error_model="numpy")
+def _residuals(rows, y, lo, m, model, A, r, v):  # type: ignore[no-untyped-def]
+    """Her labels less the shared part, less her own least-squares head v on the columns of U, into r.
+
+    Returns her mean residual before the head, NaN where no head can be found.
+    """
+    indptr, indices, data = rows
+    U, w, shared_intercept, centred = model
+    k, mean = U.shape[1], 0.0
+    for i in range(m):
+        r[i] = y[lo + i] - shared_intercept
+        A[i] = 0.0
+        for at in range(indptr[lo + i], indptr[lo + i + 1]):
+            r[i] -= data[at] * w[indices[at]]
+            for c in range(k):
+                A[i, c] += data[at] * U[indices[at], c]
+        mean += r[i] / m
+    if centred:
+        r[:m] -= mean
+        for c in range(k):
+            A[:m, c] -= A[:m, c].mean()
+    if k == 0:
+        return mean
+    gram = np.zeros((k, k))
+    v[:] = 0.0
+    for i in range(m):
+        for c in range(k):
+            v[c] += A[i, c] * r[i]
+            for b in range(k):
+                gram[c, b] += A[i, c] * A[i, b]
+    ridge = TINY_RIDGE * np.trace(gram)
+    for c in range(k):
+        gram[c, c] += ridge
+    if not solve_in_place(gram, v):
+        return math.nan
+    for i in range(m):
+        for c in range(k):
+            r[i] -= A[i, c] * v[c]
+    return mean
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _gradients(indptr, indices, data, y, offsets, weights, U, w, intercept, centred, outer, with_intercept, lowest):  # type: ignore[no-untyped-def]
+    """Sums by size of X_jᵀ r_j / dof_j, or of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²) when ``outer``, one row per feature.
+
+    With ``with_intercept`` the last row is her mean residual. Returned lane by lane: people per bin, sums as they are, sums
+    of contributions scaled to norm one.
+    """
+    n, (d, k) = offsets.shape[0] - 1, U.shape
+    width = k if outer else 1
+    rows, model = (indptr, indices, data), (U, w, intercept, centred)
+    most_rows, most_values = 0, 0
+    for j in range(n):
+        most_rows = max(most_rows, offsets[j + 1] - offsets[j])
+        most_values = max(most_values, indptr[offsets[j + 1]] - indptr[offsets[j]])
+    counts = np.zeros((LANES, N_BINS))
+    raw = np.zeros((LANES, WINDOW, d + with_intercept, width))
+    unit = np.zeros((LANES, WINDOW, d + with_intercept, width))
+    for lane in prange(LANES):
+        A, r, v, factor = np.empty((most_rows, k)), np.empty(most_rows), np.empty(k), np.ones(width)
+        g, touched, last_seen_by = np.zeros(d + 1), np.empty(most_values + 1, np.int64), np.full(d + 1, -1)
+        chunk_raw, chunk_unit = np.zeros_like(raw[0]), np.zeros_like(unit[0])
+        for first in range(lane * CHUNK, n, LANES * CHUNK):
+            for j in range(first, min(n, first + CHUNK)):
+                lo, m = offsets[j], offsets[j + 1] - offsets[j]
+                dof = m - k - centred
+                if k > 0 and dof <= 0:  # the head fits these rows exactly, so nothing is left to learn from
+                    counts[lane, 0] += weights[j]
+                    continue
+                mean = _residuals(rows, y, lo, m, model, A, r, v)
+                n_touched = 0
+                for i in range(m):
+                    for at in range(indptr[lo + i], indptr[lo + i + 1]):
+                        a = indices[at]
+                        if last_seen_by[a] != j:
+                            last_seen_by[a], g[a], touched[n_touched] = j, 0.0, a
+                            n_touched += 1
+                        g[a] += data[at] * r[i]
+                scale = 1.0 / max(dof, 1)
+                if with_intercept:
+                    g[d], touched[n_touched] = mean / scale, d
+                    n_touched += 1
+                squared_g, vv = 0.0, 1.0
+                for t in range(n_touched):
+                    squared_g += g[touched[t]] * g[touched[t]]
+                if outer:
+                    vv = (v * v).sum()
+                    scale /= vv
+                    factor[:] = v
+                squared = squared_g * vv * scale * scale
+                if not (math.isfinite(mean) and SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
+                    squared = 0.0  # outside of these bounds it may not be the norm of what would be added
+                b = bin_of(squared)
+                counts[lane, b] += weights[j]
+                if b > 0:
+                    at = min(max(b - lowest, 0), WINDOW - 1)
+                    inverse_norm = 1.0 / math.sqrt(squared)
+                    for t in range(n_touched):
+                        a = touched[t]
+                        for c in range(width):
+                            value = g[a] * factor[c] * scale * weights[j]
+                            chunk_raw[at, a, c] += value
+                            chunk_unit[at, a, c] += value * inverse_norm
+            raw[lane] += chunk_raw
+            unit[lane] += chunk_unit
+            chunk_raw[:], chunk_unit[:] = 0.0, 0.0
+    return counts, raw, unit
+
+
+def _arrays(block: Block) -> tuple[np.ndarray, ...]:
+    """What the kernels read; values in float64, so that they are compiled once."""
+    X, y = block.X.astype(np.float64, copy=False), block.y.astype(np.float64, copy=False)
+    return X.indptr, X.indices, X.data, y, block.offsets, block.person_weights
+
+
+def sparse_gradient_sums(
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, centred: bool, outer: bool,
+    with_intercept: bool, lowest: int,
+) -> BinnedSums:  # fmt: skip
+    """What ``embedding_gradient_sums`` (``outer``), ``mean_gradient_sums`` (an embedding without columns) and
+    ``residual_gradient_sums`` return, for sparse rows."""
+    w = np.zeros(block.X.shape[1]) if mean is None else mean
+    counts, raw, unit = _gradients(
+        *_arrays(block), np.ascontiguousarray(embedding), w, intercept, centred, outer, with_intercept, lowest
+    )
+    raw, unit = (np.ascontiguousarray(lanes.sum(axis=0).transpose(0, 2, 1)) for lanes in (raw, unit))
+    return BinnedSums(counts.sum(axis=0), raw, unit, lowest, block.n_users)
+
+
+def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
+    """(people, d): the sum of each person's rows of X."""
+    ones = np.ones(block.n_rows)
+    return sparse.csr_array((ones, np.arange(block.n_rows), block.offsets), shape=(block.n_users, block.n_rows)) @ X
+
+
+def sparse_energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
+    """What ``energy_counts`` returns."""
+    X, m = block.X.astype(np.float64), np.diff(block.offsets)
+    with np.errstate(over="ignore", invalid="ignore"):
+        energy = _sum_per_person(block, X.power(2)).sum(axis=1)
+        if local_intercept:
+            energy -= _sum_per_person(block, X).power(2).sum(axis=1) / m
+        dof = m - local_intercept
+        bins = bins_of(np.where(dof < 1, 0.0, energy / (np.maximum(dof, 1) * X.shape[1])))
+    return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
+
+
+def feature_share_sums(block: Block) -> FeatureShares:
+    """Person j sends the squares of her rows added up by feature, scaled to norm one: which features she has at all.
+
+    For one-hot items that are rated once, 1/√m for each of her m items.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        energies = _sum_per_person(block, block.X.astype(np.float64).power(2))
+    return FeatureShares.of(energies, block.person_weights)
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _pairs(indptr, indices, data, y, offsets, weights, w, intercept, centred, place_of, size):  # type: ignore[no-untyped-def]
+    n, d = offsets.shape[0] - 1, w.shape[0]
+    rows, model = (indptr, indices, data), (np.empty((d, 0)), w, intercept, centred)
+    sums = np.zeros((LANES, size, size))
+    for lane in prange(LANES):
+        here, number_of = np.zeros((size, size)), np.full(size, -1)
+        for first in range(lane * CHUNK, n, LANES * CHUNK):
+            here[:] = 0.0
+            for j in range(first, min(n, first + CHUNK)):
+                lo, m = offsets[j], offsets[j + 1] - offsets[j]
+                r, places = np.empty(m), np.empty(indptr[lo + m] - indptr[lo], np.int64)
+                _residuals(rows, y, lo, m, model, np.empty((m, 0)), r, np.empty(0))
+                n_touched = 0
+                for at in range(indptr[lo], indptr[lo + m]):
+                    place = place_of[indices[at]]
+                    if place >= 0 and number_of[place] < 0:
+                        number_of[place], places[n_touched] = n_touched, place
+                        n_touched += 1
+                z, Z = np.zeros(n_touched), np.zeros((n_touched, n_touched))  # z: of the rows before
+                for i in range(m):
+                    for at in range(indptr[lo + i], indptr[lo + i + 1]):
+                        a = place_of[indices[at]]
+                        if a >= 0:
+                            Z[number_of[a]] += data[at] * r[i] * z
+                    for at in range(indptr[lo + i], indptr[lo + i + 1]):
+                        a = place_of[indices[at]]
+                        if a >= 0:
+                            z[number_of[a]] += data[at] * r[i]
+                Z = Z + Z.T
+                for s in range(n_touched):
+                    number_of[places[s]] = -1
+                squared = (Z * Z).sum()
+                if SMALLEST < squared < LARGEST:
+                    Z *= weights[j] / math.sqrt(squared)
+                    for s in range(n_touched):
+                        for t in range(n_touched):
+                            here[places[s], places[t]] += Z[s, t]
+            sums[lane] += here
+    return sums
+
+
+def pair_direction_sums(
+    block: Block, features: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
+) -> SymmetricSums:
+    """Person j sends Σ_{i≠l} r_i r_l x_i x_lᵀ over pairs of her rows, on some features only, scaled to norm one (P2, Alg. 2).
+
+    Of one-hot rows a pair is two different items: the diagonal, which says how popular items are, is left out.
+    """
+    d, size = block.X.shape[1], len(features)
+    w = np.zeros(d) if mean is None else mean
+    place_of = np.full(d, -1)
+    place_of[features] = np.arange(size)
+    sums = _pairs(*_arrays(block), w, intercept, local_intercept, place_of, size)
+    return SymmetricSums(sums.sum(axis=0), 1.0, block.n_users)
