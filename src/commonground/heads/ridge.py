@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numba import njit, prange
+from scipy import sparse
 
 from commonground.errors import InputError
 from commonground.users import Block
@@ -122,7 +123,7 @@ class Head:
         return "<Head: private>"
 
     def predict(self, X: Any) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64)
+        X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.coef):
             raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
         return X @ self.coef + self.intercept

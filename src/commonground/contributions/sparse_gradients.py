@@ -10,9 +10,8 @@ import math
 
 import numpy as np
 from numba import njit, prange
-from scipy import sparse
 
-from commonground.clipping import CHUNK, N_BINS, BinnedSums, FeatureShares, SizeCounts, SymmetricSums, bin_of, bins_of
+from commonground.clipping import CHUNK, N_BINS, BinnedSums, SymmetricSums, bin_of
 from commonground.contributions.directions import solve_in_place
 from commonground.contributions.gradients import WINDOW
 from commonground.contributions.kernels import LARGEST, SMALLEST, TINY_RIDGE
@@ -148,34 +147,6 @@ def sparse_gradient_sums(
     )
     raw, unit = (np.ascontiguousarray(lanes.sum(axis=0).transpose(0, 2, 1)) for lanes in (raw, unit))
     return BinnedSums(counts.sum(axis=0), raw, unit, lowest, block.n_users)
-
-
-def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
-    """(people, d): the sum of each person's rows of X."""
-    ones = np.ones(block.n_rows)
-    return sparse.csr_array((ones, np.arange(block.n_rows), block.offsets), shape=(block.n_users, block.n_rows)) @ X
-
-
-def sparse_energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
-    """What ``energy_counts`` returns."""
-    X, m = block.X.astype(np.float64), np.diff(block.offsets)
-    with np.errstate(over="ignore", invalid="ignore"):
-        energy = _sum_per_person(block, X.power(2)).sum(axis=1)
-        if local_intercept:
-            energy -= _sum_per_person(block, X).power(2).sum(axis=1) / m
-        dof = m - local_intercept
-        bins = bins_of(np.where(dof < 1, 0.0, energy / (np.maximum(dof, 1) * X.shape[1])))
-    return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
-
-
-def feature_share_sums(block: Block) -> FeatureShares:
-    """Person j sends the squares of her rows added up by feature, scaled to norm one: which features she has at all.
-
-    For one-hot items that are rated once, 1/√m for each of her m items.
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        energies = _sum_per_person(block, block.X.astype(np.float64).power(2))
-    return FeatureShares.of(energies, block.person_weights)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
