@@ -61,6 +61,65 @@ def _residuals(rows, y, lo, m, model, A, r, v):  # type: ignore[no-untyped-def]
     return mean
 
 
+@njit(error_model="numpy")
+def _gradient_lane(rows, y, offsets, weights, model, outer, with_intercept, lowest, lane, counts, raw, unit):  # type: ignore[no-untyped-def]
+    """The people of one lane: fit each one's head, pull her residuals back, add them up by their size."""
+    indptr, indices, data = rows
+    n, (d, k), centred = offsets.shape[0] - 1, model[0].shape, model[3]
+    most_rows, most_values = 0, 0
+    for j in range(n):
+        most_rows = max(most_rows, offsets[j + 1] - offsets[j])
+        most_values = max(most_values, indptr[offsets[j + 1]] - indptr[offsets[j]])
+    A, r, v, factor = np.empty((most_rows, k)), np.empty(most_rows), np.empty(k), np.ones(raw.shape[2])
+    g, touched, last_seen_by = np.zeros(d + 1), np.empty(most_values + 1, np.int64), np.full(d + 1, -1)
+    chunk_raw, chunk_unit = np.zeros_like(raw), np.zeros_like(unit)
+    for first in range(lane * CHUNK, n, LANES * CHUNK):
+        for j in range(first, min(n, first + CHUNK)):
+            lo, m = offsets[j], offsets[j + 1] - offsets[j]
+            dof = m - k - centred
+            if k > 0 and dof <= 0:  # the head fits these rows exactly, so nothing is left to learn from
+                counts[0] += weights[j]
+                continue
+            mean = _residuals(rows, y, lo, m, model, A, r, v)
+            n_touched = 0
+            for i in range(m):
+                for at in range(indptr[lo + i], indptr[lo + i + 1]):
+                    a = indices[at]
+                    if last_seen_by[a] != j:
+                        last_seen_by[a], g[a], touched[n_touched] = j, 0.0, a
+                        n_touched += 1
+                    g[a] += data[at] * r[i]
+            scale = 1.0 / max(dof, 1)
+            if with_intercept:
+                g[d], touched[n_touched] = mean / scale, d
+                n_touched += 1
+            squared_g, vv = 0.0, 1.0
+            for t in range(n_touched):
+                squared_g += g[touched[t]] * g[touched[t]]
+            if outer:
+                vv = (v * v).sum()
+                scale /= vv
+                factor[:] = v
+            squared = squared_g * vv * scale * scale
+            if not (math.isfinite(mean) and SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
+                squared = 0.0  # outside of these bounds it may not be the norm of what would be added
+            b = bin_of(squared)
+            counts[b] += weights[j]
+            if b > 0:
+                at = min(max(b - lowest, 0), WINDOW - 1)
+                inverse_norm = 1.0 / math.sqrt(squared)
+                for t in range(n_touched):
+                    a = touched[t]
+                    for c in range(len(factor)):
+                        value = g[a] * factor[c] * scale * weights[j]
+                        chunk_raw[at, a, c] += value
+                        chunk_unit[at, a, c] += value * inverse_norm
+        raw += chunk_raw
+        unit += chunk_unit
+        chunk_raw[:] = 0.0
+        chunk_unit[:] = 0.0
+
+
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _gradients(indptr, indices, data, y, offsets, weights, U, w, intercept, centred, outer, with_intercept, lowest):  # type: ignore[no-untyped-def]
     """Sums by size of X_jᵀ r_j / dof_j, or of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²) when ``outer``, one row per feature.
@@ -68,64 +127,14 @@ def _gradients(indptr, indices, data, y, offsets, weights, U, w, intercept, cent
     With ``with_intercept`` the last row is her mean residual. Returned lane by lane: people per bin, sums as they are, sums
     of contributions scaled to norm one.
     """
-    n, (d, k) = offsets.shape[0] - 1, U.shape
-    width = k if outer else 1
-    rows, model = (indptr, indices, data), (U, w, intercept, centred)
-    most_rows, most_values = 0, 0
-    for j in range(n):
-        most_rows = max(most_rows, offsets[j + 1] - offsets[j])
-        most_values = max(most_values, indptr[offsets[j + 1]] - indptr[offsets[j]])
     counts = np.zeros((LANES, N_BINS))
-    raw = np.zeros((LANES, WINDOW, d + with_intercept, width))
-    unit = np.zeros((LANES, WINDOW, d + with_intercept, width))
+    raw = np.zeros((LANES, WINDOW, U.shape[0] + with_intercept, U.shape[1] if outer else 1))
+    unit = np.zeros_like(raw)
+    rows, model = (indptr, indices, data), (U, w, intercept, centred)
     for lane in prange(LANES):
-        A, r, v, factor = np.empty((most_rows, k)), np.empty(most_rows), np.empty(k), np.ones(width)
-        g, touched, last_seen_by = np.zeros(d + 1), np.empty(most_values + 1, np.int64), np.full(d + 1, -1)
-        chunk_raw, chunk_unit = np.zeros_like(raw[0]), np.zeros_like(unit[0])
-        for first in range(lane * CHUNK, n, LANES * CHUNK):
-            for j in range(first, min(n, first + CHUNK)):
-                lo, m = offsets[j], offsets[j + 1] - offsets[j]
-                dof = m - k - centred
-                if k > 0 and dof <= 0:  # the head fits these rows exactly, so nothing is left to learn from
-                    counts[lane, 0] += weights[j]
-                    continue
-                mean = _residuals(rows, y, lo, m, model, A, r, v)
-                n_touched = 0
-                for i in range(m):
-                    for at in range(indptr[lo + i], indptr[lo + i + 1]):
-                        a = indices[at]
-                        if last_seen_by[a] != j:
-                            last_seen_by[a], g[a], touched[n_touched] = j, 0.0, a
-                            n_touched += 1
-                        g[a] += data[at] * r[i]
-                scale = 1.0 / max(dof, 1)
-                if with_intercept:
-                    g[d], touched[n_touched] = mean / scale, d
-                    n_touched += 1
-                squared_g, vv = 0.0, 1.0
-                for t in range(n_touched):
-                    squared_g += g[touched[t]] * g[touched[t]]
-                if outer:
-                    vv = (v * v).sum()
-                    scale /= vv
-                    factor[:] = v
-                squared = squared_g * vv * scale * scale
-                if not (math.isfinite(mean) and SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
-                    squared = 0.0  # outside of these bounds it may not be the norm of what would be added
-                b = bin_of(squared)
-                counts[lane, b] += weights[j]
-                if b > 0:
-                    at = min(max(b - lowest, 0), WINDOW - 1)
-                    inverse_norm = 1.0 / math.sqrt(squared)
-                    for t in range(n_touched):
-                        a = touched[t]
-                        for c in range(width):
-                            value = g[a] * factor[c] * scale * weights[j]
-                            chunk_raw[at, a, c] += value
-                            chunk_unit[at, a, c] += value * inverse_norm
-            raw[lane] += chunk_raw
-            unit[lane] += chunk_unit
-            chunk_raw[:], chunk_unit[:] = 0.0, 0.0
+        _gradient_lane(
+            rows, y, offsets, weights, model, outer, with_intercept, lowest, lane, counts[lane], raw[lane], unit[lane]
+        )
     return counts, raw, unit
 
 
@@ -149,46 +158,42 @@ def sparse_gradient_sums(
     return BinnedSums(counts.sum(axis=0), raw, unit, lowest, block.n_users)
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True, error_model="numpy")
 def _pairs(indptr, indices, data, y, offsets, weights, w, intercept, centred, place_of, size):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, w.shape[0]
     rows, model = (indptr, indices, data), (np.empty((d, 0)), w, intercept, centred)
-    sums = np.zeros((LANES, size, size))
-    for lane in prange(LANES):
-        here, number_of = np.zeros((size, size)), np.full(size, -1)
-        for first in range(lane * CHUNK, n, LANES * CHUNK):
-            here[:] = 0.0
-            for j in range(first, min(n, first + CHUNK)):
-                lo, m = offsets[j], offsets[j + 1] - offsets[j]
-                r, places = np.empty(m), np.empty(indptr[lo + m] - indptr[lo], np.int64)
-                _residuals(rows, y, lo, m, model, np.empty((m, 0)), r, np.empty(0))
-                n_touched = 0
-                for at in range(indptr[lo], indptr[lo + m]):
-                    place = place_of[indices[at]]
-                    if place >= 0 and number_of[place] < 0:
-                        number_of[place], places[n_touched] = n_touched, place
-                        n_touched += 1
-                z, Z = np.zeros(n_touched), np.zeros((n_touched, n_touched))  # z: of the rows before
-                for i in range(m):
-                    for at in range(indptr[lo + i], indptr[lo + i + 1]):
-                        a = place_of[indices[at]]
-                        if a >= 0:
-                            Z[number_of[a]] += data[at] * r[i] * z
-                    for at in range(indptr[lo + i], indptr[lo + i + 1]):
-                        a = place_of[indices[at]]
-                        if a >= 0:
-                            z[number_of[a]] += data[at] * r[i]
-                Z = Z + Z.T
-                for s in range(n_touched):
-                    number_of[places[s]] = -1
-                squared = (Z * Z).sum()
-                if SMALLEST < squared < LARGEST:
-                    Z *= weights[j] / math.sqrt(squared)
-                    for s in range(n_touched):
-                        for t in range(n_touched):
-                            here[places[s], places[t]] += Z[s, t]
-            sums[lane] += here
-    return sums
+    total, chunk, number_of = np.zeros((size, size)), np.zeros((size, size)), np.full(size, -1)
+    for j in range(n):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        r, places = np.empty(m), np.empty(indptr[lo + m] - indptr[lo], np.int64)
+        _residuals(rows, y, lo, m, model, np.empty((m, 0)), r, np.empty(0))
+        n_touched = 0
+        for at in range(indptr[lo], indptr[lo + m]):
+            place = place_of[indices[at]]
+            if place >= 0 and number_of[place] < 0:
+                number_of[place], places[n_touched] = n_touched, place
+                n_touched += 1
+        z, Z = np.zeros(n_touched), np.zeros((n_touched, n_touched))  # z: of the rows before
+        for i in range(m):
+            for at in range(indptr[lo + i], indptr[lo + i + 1]):
+                a = place_of[indices[at]]
+                if a >= 0:
+                    Z[number_of[a]] += data[at] * r[i] * z
+            for at in range(indptr[lo + i], indptr[lo + i + 1]):
+                a = place_of[indices[at]]
+                if a >= 0:
+                    z[number_of[a]] += data[at] * r[i]
+        Z = Z + Z.T
+        squared = (Z * Z).sum()
+        for s in range(n_touched):
+            number_of[places[s]] = -1
+            if SMALLEST < squared < LARGEST:
+                for t in range(n_touched):
+                    chunk[places[s], places[t]] += weights[j] / math.sqrt(squared) * Z[s, t]
+        if j % CHUNK == CHUNK - 1 or j == n - 1:
+            total += chunk
+            chunk[:] = 0.0
+    return total
 
 
 def pair_direction_sums(
@@ -203,4 +208,4 @@ def pair_direction_sums(
     place_of = np.full(d, -1)
     place_of[features] = np.arange(size)
     sums = _pairs(*_arrays(block), w, intercept, local_intercept, place_of, size)
-    return SymmetricSums(sums.sum(axis=0), 1.0, block.n_users)
+    return SymmetricSums(sums, 1.0, block.n_users)
