@@ -1,13 +1,14 @@
 """Recommendation from sparse one-hot items: held-out error beside what one could do without sharing or without privacy.
 
-    python benchmarks/recommendation.py                   # simulated people, 2,000 and 10,000 items; about half an hour
-    python benchmarks/recommendation.py --changes         # one change of the recipe at a time
-    python benchmarks/recommendation.py --jester FILE     # real people: user, item and rating columns; a fifth held out
+python benchmarks/recommendation.py                   # simulated people, 2,000 and 10,000 items; about half an hour
+python benchmarks/recommendation.py --changes         # one change of the recipe at a time
+python benchmarks/recommendation.py --jester FILE     # real people: user, item and rating columns; a fifth held out
 """
 
 import argparse
 import resource
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from unittest.mock import patch
 
@@ -133,9 +134,11 @@ def changes(seeds: int) -> None:
     task = of_ratings(make_ratings(**POPULATIONS["50,000 people, 2,000 items"], seed=1))
     print("| what is changed | ε = 1 | ε = 4 |\n|---|---|---|")
     for name, change in CHANGES.items():
-        with patch.multiple(fedrep_sparse, **{n: v for n, v in change.items() if n.isupper()}):  # noqa: SIM117
-            with patch.multiple(fedrep_sparse.Popularity, **{n: v for n, v in change.items() if not n.isupper()}):
-                cells = [np.mean([task.private(e, s)[0][0] for s in range(seeds)]) for e in (1.0, 4.0)]
+        with ExitStack() as changed:
+            for what, value in change.items():
+                place = fedrep_sparse if what.isupper() else fedrep_sparse.Popularity
+                changed.enter_context(patch.object(place, what, value))
+            cells = [np.mean([task.private(e, s)[0][0] for s in range(seeds)]) for e in (1.0, 4.0)]
         print(f"| {name} | {cells[0]:.4f} | {cells[1]:.4f} |", flush=True)
 
 

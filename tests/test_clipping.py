@@ -117,13 +117,15 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "margins, k = 1": lambda b: margin_scores(b, SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).bounded("s"),
     "margins, k = 2": lambda b: margin_scores(b, SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).bounded("s"),
     "margins, k = 3": lambda b: margin_scores(b, SPACES, M, False, 0.1, 2.0, 1.0).bounded("s"),
-    "sparse: gradients": lambda b: sparse_gradient_sums(csr(b), U, W0, 0.3, True, True, False, LOWEST).clipped_at(121, "g"),
+    "sparse: gradients": lambda b: sparse_gradient_sums(csr(b), U, W0, 0.3, True, True, False, LOWEST).clipped_at(
+        121, "g"
+    ),
     "sparse: gradients, far window": lambda b: sparse_gradient_sums(
         csr(b), U, None, 0.0, False, True, False, 1
     ).clipped_at(2, "g"),
-    "sparse: gradient sizes": lambda b: sparse_gradient_sums(csr(b), U, None, 0.0, False, True, False, LOWEST).histogram(
-        "h"
-    ),
+    "sparse: gradient sizes": lambda b: sparse_gradient_sums(
+        csr(b), U, None, 0.0, False, True, False, LOWEST
+    ).histogram("h"),
     "sparse: mean gradients": lambda b: sparse_gradient_sums(
         csr(b), NOTHING, W0, 0.1, True, False, True, LOWEST
     ).clipped_at(118, "m"),

@@ -209,9 +209,8 @@ class Users:
             raise InputError("items= goes with item=, the column of item ids, which is then the only feature.")
         names = item_names(items)
         ids, labels = read_rows(source, user, [label])
-        users = cls.from_arrays(
-            one_hot(read_rows(source, item, [label])[0], names), labels[:, 0], ids, feature_names=names
-        )
+        item_ids = read_rows(source, item, [])[0]
+        users = cls.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
         users.label_name, users.user_name = label, user
         if budget is not None:
             users.budgets = users._one_value_each(source, user, budget)

@@ -81,7 +81,7 @@ def test_pairs_of_different_rows_and_feature_shares(block: Block, local_intercep
         X, r = block.X[lo:hi], block.y[lo:hi] - block.X[lo:hi] @ W0 - 0.4
         r = r - r.mean() if local_intercept else r
         rows = X[:, features] * r[:, None]
-        own = sum(np.outer(rows[i], rows[l]) for i in range(hi - lo) for l in range(hi - lo) if i != l)
+        own = sum(np.outer(a, b) for i, a in enumerate(rows) for h, b in enumerate(rows) if i != h)
         if np.linalg.norm(own) > 1e-30:
             pairs += block.weights[j] * own / np.linalg.norm(own)
         energy = (X**2).sum(axis=0)

@@ -1,5 +1,7 @@
 """Which features people with sparse rows have, and how large they are."""
 
+from typing import Any
+
 import numpy as np
 from scipy import sparse
 
@@ -15,7 +17,8 @@ def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
 
 def sparse_energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
     """What ``energy_counts`` returns."""
-    X, m = block.X.astype(np.float64), np.diff(block.offsets)
+    X: Any = block.X.astype(np.float64)
+    m = np.diff(block.offsets)
     with np.errstate(over="ignore", invalid="ignore"):
         energy = _sum_per_person(block, X.power(2)).sum(axis=1)
         if local_intercept:
@@ -30,6 +33,7 @@ def feature_share_sums(block: Block) -> FeatureShares:
 
     For one-hot items that are rated once, 1/√m for each of her m items.
     """
+    X: Any = block.X.astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        energies = _sum_per_person(block, block.X.astype(np.float64).power(2))
+        energies = _sum_per_person(block, X.power(2))
     return FeatureShares.of(energies, block.person_weights)

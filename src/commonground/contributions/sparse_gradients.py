@@ -7,6 +7,7 @@ number of threads, memory does not grow with the people, and an entry passes thr
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numba import njit, prange
@@ -140,7 +141,8 @@ def _gradients(indptr, indices, data, y, offsets, weights, U, w, intercept, cent
 
 def _arrays(block: Block) -> tuple[np.ndarray, ...]:
     """What the kernels read; values in float64, so that they are compiled once."""
-    X, y = block.X.astype(np.float64, copy=False), block.y.astype(np.float64, copy=False)
+    X: Any = block.X.astype(np.float64, copy=False)
+    y = block.y.astype(np.float64, copy=False)
     return X.indptr, X.indices, X.data, y, block.offsets, block.person_weights
 
 

@@ -41,8 +41,8 @@ class PersonalModel(BaseEstimator):
             )
         if people.sparse and not self._takes_sparse:
             raise InputError(
-                f"{type(self).__name__} as it is has no version for sparse rows; PrivateFedRep with recipe='default' and "
-                "without sample_rate has one. With few features, pass X.toarray()."
+                f"{type(self).__name__} has no version for sparse rows with these parameters; PrivateFedRep has one, with "
+                "recipe='default', without sample_rate and device. With few features, pass X.toarray()."
             )
         self.n_features_in_ = people.n_features
         before = self._personal

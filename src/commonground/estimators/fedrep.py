@@ -86,8 +86,8 @@ class PrivateFedRep(PersonalModel):
     histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
     (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person with the
     largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
-    releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ. Rank, rounds, quantile and step sizes are constants or
-    functions of releases.
+    releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
+    Rank, rounds, quantile and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -134,7 +134,7 @@ class PrivateFedRep(PersonalModel):
 
     @property
     def _takes_sparse(self) -> bool:
-        return self.recipe == "default" and self.sample_rate is None
+        return self.recipe == "default" and self.sample_rate is None and self.device == "cpu"
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateFedRep")

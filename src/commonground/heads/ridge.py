@@ -101,7 +101,9 @@ def fit_heads(
     if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
         return np.zeros((block.n_users, 0)), np.zeros(block.n_users)
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
-    if block.sparse:  # the same heads, on k + 1 dense features: her rows' coordinates, and what the shared mean predicts
+    if (
+        block.sparse
+    ):  # the same heads, on k + 1 dense features: her rows' coordinates, and what the shared mean predicts
         k = embedding.shape[1]
         block = replace(block, X=np.column_stack([block.X @ embedding, block.X @ w]))
         embedding, w = np.eye(k + 1, k), np.eye(k + 1)[k]
