@@ -46,7 +46,8 @@ def test_only_the_gate_draws() -> None:
     # audit/one_run.py: which canary is which is the auditor's secret, not protection; it must not share the noise's stream
     # deep/models.py: where training starts is public; deep/local.py: in which order an owner passes its own rows
     assert drawing == {
-        "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "datasets/owners.py", "audit/one_run.py",
+        "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "datasets/ratings.py", "datasets/owners.py",
+        "audit/one_run.py",
         "public_draws.py", "deep/models.py", "deep/local.py",
     }  # fmt: skip
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())

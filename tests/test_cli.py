@@ -93,6 +93,30 @@ def test_train_statement_personalize_predict(
     ]
 
 
+def test_a_table_of_ratings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(1)
+    ratings = pd.DataFrame({"user_id": np.repeat(np.arange(100), 9), "song": rng.choice(["a", "b", "7"], 900)})
+    ratings.assign(y=rng.standard_normal(900)).to_csv("ratings.csv", index=False)
+    Path("songs.txt").write_text("a\nb\n7\nnever heard\n", encoding="utf-8")
+    assert run("train", "ratings.csv", "--out", "board", "--item", "song", capsys=capsys)[0] == 2
+    assert run("train", "ratings.csv", "--out", "board", "--item", "song", "--items", "no.txt", capsys=capsys)[0] == 2
+    assert not Path("board").exists()
+    assert (
+        run("train", "ratings.csv", "--out", "board", "--item", "song", "--items", "songs.txt", capsys=capsys)[0] == 0
+    )
+    board = cg.Billboard.load("board")
+    assert board.feature_names == ("a", "b", "7", "never heard")
+    people = ("--user", "user_id", "--item", "song")
+    assert run("personalize", "board", "ratings.csv", "--out", "heads.parquet", *people, capsys=capsys)[0] == 0
+    ratings.to_csv("wanted.csv", index=False)
+    options = ("--heads", "heads.parquet", "--out", "out.csv", *people)
+    assert run("predict", "board", "wanted.csv", *options, capsys=capsys)[0] == 0
+    answers = pd.read_csv("out.csv")
+    assert answers["has_own_head"].all()
+    X, y = cg.Users.from_table("ratings.csv", item="song", items=board.feature_names).rows_of(5)
+    np.testing.assert_allclose(answers["prediction"][answers["user_id"] == 5], board.personalize(X, y).predict(X))
+
+
 def test_simulation_is_marked(folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]) -> None:
     frame.to_csv("rows.csv", index=False)
     _, out, _ = run("train", "rows.csv", "--out", "b", "--simulation-seed", 1, "--json", capsys=capsys)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from commonground.clipping import (
     N_BINS,
@@ -28,6 +29,8 @@ from commonground.contributions.moments import moment_sums
 from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
+from commonground.contributions.sparse_features import feature_share_sums
+from commonground.contributions.sparse_gradients import pair_direction_sums, sparse_gradient_sums
 from commonground.contributions.subspace_scores import subspace_scores
 from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
@@ -46,6 +49,13 @@ LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
 LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
 SCALE = centred_scale(LOW, HIGH, -3.0, 3.0, intercept=True)
 UNIT = unit_scale(LOW, HIGH, -3.0, 2.0, intercept=False)
+
+NOTHING = np.zeros((D, 0))
+
+
+def csr(block: Block) -> Block:
+    return replace(block, X=sparse.csr_array(block.X))
+
 
 STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
@@ -107,6 +117,27 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "margins, k = 1": lambda b: margin_scores(b, SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).bounded("s"),
     "margins, k = 2": lambda b: margin_scores(b, SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).bounded("s"),
     "margins, k = 3": lambda b: margin_scores(b, SPACES, M, False, 0.1, 2.0, 1.0).bounded("s"),
+    "sparse: gradients": lambda b: sparse_gradient_sums(csr(b), U, W0, 0.3, True, True, False, LOWEST).clipped_at(
+        121, "g"
+    ),
+    "sparse: gradients, far window": lambda b: sparse_gradient_sums(
+        csr(b), U, None, 0.0, False, True, False, 1
+    ).clipped_at(2, "g"),
+    "sparse: gradient sizes": lambda b: sparse_gradient_sums(
+        csr(b), U, None, 0.0, False, True, False, LOWEST
+    ).histogram("h"),
+    "sparse: mean gradients": lambda b: sparse_gradient_sums(
+        csr(b), NOTHING, W0, 0.1, True, False, True, LOWEST
+    ).clipped_at(118, "m"),
+    "sparse: mean gradients, far window": lambda b: sparse_gradient_sums(
+        csr(b), NOTHING, W0, 0.1, True, False, True, 1
+    ).clipped_at(2, "m"),
+    "sparse: mean gradients after heads": lambda b: sparse_gradient_sums(
+        csr(b), U, W0, 0.1, True, False, False, LOWEST
+    ).clipped_at(119, "r"),
+    "sparse: pairs": lambda b: pair_direction_sums(csr(b), np.array([0, 2, 3]), W0, 0.1, True).bounded("p"),
+    "sparse: feature energy": lambda b: energy_counts(csr(b), True).bounded("e"),
+    "sparse: feature shares": lambda b: feature_share_sums(csr(b)).bounded("f"),
     "paper: gradients": lambda b: batch_gradient_sums(b, U, 2, 4, 0.7).bounded("p"),
 }
 
@@ -183,6 +214,11 @@ def test_a_contribution_never_exceeds_its_clip_however_large_or_small() -> None:
                 "mean gradients",
                 "mean gradients after heads",
                 "mean features",
+                "sparse: gradients",
+                "sparse: gradients, far window",
+                "sparse: mean gradients",
+                "sparse: mean gradients, far window",
+                "sparse: pairs",
             ):
                 clipped = STATISTICS[name](alone)
                 assert np.linalg.norm(clipped.value) <= clipped.sensitivity / 2

@@ -14,6 +14,7 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
 from commonground.joint_board import JointStatement, SharedParameters
+from commonground.sparse import one_hot
 from commonground.users import Users
 
 __all__ = [
@@ -38,4 +39,5 @@ __all__ = [
     "datasets",
     "errors",
     "metrics",
+    "one_hot",
 ]

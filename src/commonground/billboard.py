@@ -16,11 +16,13 @@ import numpy as np
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
+from scipy import sparse
 
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BillboardError, InputError
 from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
+from commonground.sparse import as_csr
 from commonground.users import Block
 
 SCHEMA_VERSION = 2  # 2: events have a kind
@@ -141,24 +143,26 @@ class Billboard:
     def fit_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         """(people, k) heads and (people,) own intercepts for the people of a block, each from her own rows."""
         model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
+        if block.sparse and self.loss != "square":
+            raise InputError(f"heads for the {self.loss} loss need dense rows. Pass X.toarray().")
         return fit_heads(*model) if self.loss == "square" else fit_convex_heads(*model, self.loss)
 
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
         X = check_features(X, self.n_features, self.feature_names)
-        return self.intercept + (np.zeros(len(X)) if self.mean is None else X @ self.mean)
+        return self.intercept + (np.zeros(X.shape[0]) if self.mean is None else X @ self.mean)
 
     def personalize(self, X: Any, y: Any) -> Head:
         """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget."""
         X = check_features(X, self.n_features, self.feature_names)
         y = as_floats(y, "labels").ravel()
-        if len(y) != len(X) or not len(y):
+        if len(y) != X.shape[0] or not len(y):
             raise InputError(
-                f"personalize needs one label for each of one or more rows, got {len(X)} rows, {len(y)} labels."
+                f"personalize needs one label for each of one or more rows, got {X.shape[0]} rows, {len(y)} labels."
             )
         if not np.isfinite(y).all():
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
-        heads, intercepts = self.fit_heads(Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0))
+        heads, intercepts = self.fit_heads(Block(X, y, np.array([0, len(y)]), first=0))
         return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
 
     # ---- files -------------------------------------------------------------------------------------------------
@@ -263,7 +267,7 @@ def _changed(path: Path) -> BillboardError:
 
 
 def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.ndarray:
-    """Rows for prediction as a float64 matrix, or an error that says what does not fit."""
+    """Rows for prediction as a float64 matrix (sparse if they are), or an error that says what does not fit."""
     given = getattr(X, "columns", None)
     if given is not None and names is not None:
         given = [str(name) for name in given]
@@ -273,12 +277,14 @@ def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.n
                 f"the model was trained on features {list(names)}, but {missing} are missing. Got {given}."
             )
         X = X[list(names)]
-    matrix = as_floats(X, "features")
+    matrix = X if sparse.issparse(X) else np.ascontiguousarray(as_floats(X, "features"))
     if matrix.ndim != 2 or matrix.shape[1] != n_features:
         raise InputError(
             f"expected rows of {n_features} features, got an array of shape {matrix.shape}. "
             "One row per prediction, one column per training feature, in the same order."
         )
+    if sparse.issparse(matrix):
+        return as_csr(matrix, range(n_features)).astype(np.float64)
     if not np.isfinite(matrix).all():
         row, column = np.argwhere(~np.isfinite(matrix))[0]
         raise InputError(f"row {row}, column {column} of the features is NaN or infinite. Fill it in or drop the row.")
@@ -287,6 +293,8 @@ def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.n
 
 def as_floats(values: Any, what: str) -> np.ndarray:
     """Numbers of any type as float64. Text, dates and complex numbers, which NumPy would convert, are refused."""
+    if sparse.issparse(values):
+        raise InputError(f"{what} are a sparse matrix, for which there is no version here. Pass X.toarray().")
     try:
         array = np.asarray(values)
         if array.dtype.kind not in "biufO":

@@ -23,6 +23,7 @@ from commonground.heads.files import Heads
 from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
 from commonground.reproduce.cli import reproduce
+from commonground.sparse import one_hot
 from commonground.tables import read_rows, write_table
 from commonground.users import Users
 
@@ -41,6 +42,9 @@ Board = Annotated[Path, typer.Argument(help="Folder of a billboard, as written b
 UserColumn = Annotated[str, typer.Option("--user", help="Column that says whose row it is.")]
 LabelColumn = Annotated[str, typer.Option("--label", help="Column to predict.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+ItemColumn = Annotated[
+    str | None, typer.Option("--item", help="Column of item ids, the only feature, one-hot: rows are ratings.")
+]
 NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .parquet).")]
 
 
@@ -57,6 +61,10 @@ def train(
     label: LabelColumn = "y",
     features: Annotated[
         str | None, typer.Option(help="Comma-separated feature columns; all others by default.")
+    ] = None,
+    item: ItemColumn = None,
+    items: Annotated[
+        Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
     ] = None,
     rank: Annotated[int, typer.Option(help="Number of shared directions.")] = 2,
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")] = 1.0,
@@ -91,8 +99,8 @@ def train(
     """Learn the shared part from everybody's rows and publish it as a billboard."""
     people = population_for_training(ledger, population, out)
     users = Users.from_table(
-        table, user=user, label=label, features=_split(features), budget=budget, engine=engine, address=address,
-        scratch=scratch, verbose=not as_json,
+        table, user=user, label=label, features=_split(features), item=item, items=_lines(items), budget=budget,
+        engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip
     model = PrivateFedRep(
         rank, epsilon, delta, recipe=recipe, fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds,
@@ -141,11 +149,16 @@ def personalize(
     out: NewFile,
     user: UserColumn = "user_id",
     label: LabelColumn = "y",
+    item: ItemColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
     board = Billboard.load(billboard)
-    users = Users.from_table(table, user=user, label=label, features=_feature_names(board))
+    names = _feature_names(board)
+    users = Users.from_table(
+        table, user=user, label=label, features=names if item is None else None, item=item,
+        items=None if item is None else names,
+    )  # fmt: skip
     Heads.fit(board, users).save(out, board)
     if as_json:
         _print_json({"heads": str(out), "people": users.n_users})
@@ -162,6 +175,7 @@ def predict(
         Path | None, typer.Option(help="Heads written by `personalize`; without, shared predictions.")
     ] = None,
     user: UserColumn = "user_id",
+    item: ItemColumn = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a person without a head.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -169,16 +183,18 @@ def predict(
     board = Billboard.load(billboard)
     own = None if heads is None else Heads.load(heads, board)
     names = _feature_names(board)
-    ids, X = read_rows(table, user, names)
+    ids, X = read_rows(table, user, names if item is None else [])
+    if item is not None:
+        X = one_hot(read_rows(table, item, [])[0], names)
     if own is None:
-        prediction, known = board.predict(X), np.zeros(len(X), dtype=bool)
+        prediction, known = board.predict(X), np.zeros(X.shape[0], dtype=bool)
     else:
         prediction, known = own.predict(board, X, ids.to_pylist(), strict)
     write_table(pa.table({user: ids, "prediction": prediction, "has_own_head": known}), out)
     if as_json:
-        _print_json({"predictions": str(out), "rows": len(X), "rows_with_own_head": int(known.sum())})
+        _print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
     else:
-        typer.echo(f"Wrote {len(X):,} predictions to {out}; {int(known.sum()):,} from people's own heads.")
+        typer.echo(f"Wrote {X.shape[0]:,} predictions to {out}; {int(known.sum()):,} from people's own heads.")
 
 
 @app.command()
@@ -202,6 +218,15 @@ app.command("reproduce")(reproduce)
 
 def _split(features: str | None) -> list[str] | None:
     return None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+
+
+def _lines(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path} cannot be read as a list of items ({type(problem).__name__}): one a line.") from None
 
 
 def _feature_names(board: Billboard) -> list[str]:

@@ -17,7 +17,7 @@ stated μ (``accounting.personal``).
 
 import math
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -278,6 +278,34 @@ class DirectionSums:
         return BoundedSum(
             symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
         )
+
+
+@dataclass(frozen=True, repr=False)
+class FeatureShares:
+    """Σ_j e_j over people, for vectors without negative entries and of norm at most one; private."""
+
+    value: np.ndarray  # (d,)
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<FeatureShares: private>"
+
+    def __add__(self, other: "FeatureShares") -> "FeatureShares":
+        return FeatureShares(self.value + other.value, self.n_users + other.n_users)
+
+    @classmethod
+    def of(cls, energies: Any, weights: np.ndarray) -> "FeatureShares":
+        """Scale each row of a (people, d) csr_array of squares to norm one and add up, each times its person's weight."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            norms = np.sqrt(energies.power(2).sum(axis=1))
+            factors = np.where((norms > 1e-100) & np.isfinite(norms), weights / norms, 0.0)
+        energies.data[~np.isfinite(energies.data)] = 0.0
+        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+        return cls(sum(energies[some].T @ factors[some] for some in chunks), len(factors))
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖e − f‖² = ‖e‖² + ‖f‖² − 2⟨e,f⟩ ≤ 2, as ⟨e,f⟩ ≥ 0 where no entry is negative: √2, whatever she has."""
+        return BoundedSum(self.value, math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name)
 
 
 @dataclass(frozen=True, repr=False)

@@ -83,7 +83,7 @@ def choose_columns(names: Sequence[str], user: str, label: str | None, features:
                 f"Column {name!r} is the user or the label, so it cannot be a feature. Drop it from features."
             )
     require_unique(chosen, "features")
-    if not chosen:
+    if not chosen and not (label is None and features is not None):  # ids alone may be asked for
         raise InputError(
             f"There are no feature columns: the table has {listing(names)}. At least one feature is needed."
         )

@@ -15,9 +15,11 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy import sparse
 
 from commonground.errors import InputError, UnknownUserError
 from commonground.people import People, as_id_batches, find_people, no_rows, row_places
+from commonground.sparse import SparseRows, as_csr, item_names, one_hot
 from commonground.tables import (
     MemoryRows,
     PathLike,
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 class Block:
     """Whole people, the rows of one person adjacent."""
 
-    X: np.ndarray  # (rows, d) C-contiguous, float32 or float64
+    X: np.ndarray  # (rows, d) C-contiguous, float32 or float64; a scipy.sparse csr_array where Users are sparse
     y: np.ndarray  # (rows,) of the same dtype
     offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
     first: int  # position of the block's first person in Users.ids
@@ -58,6 +60,10 @@ class Block:
     @property
     def n_rows(self) -> int:
         return len(self.y)
+
+    @property
+    def sparse(self) -> bool:
+        return sparse.issparse(self.X)
 
     @property
     def person_weights(self) -> np.ndarray:
@@ -83,6 +89,7 @@ class Users:
 
     custody = ""  # for the statement: who holds the rows and what others saw of them; empty where one operator has all
     rows_are_here = True  # False: at nodes, which give sums only
+    sparse: bool = False  # whether rows are scipy.sparse
 
     def __init__(
         self,
@@ -99,7 +106,8 @@ class Users:
         self.n_rows = int(people.offsets[-1])
         self.n_features = rows.n_features
         self.max_rows_per_user = int(np.diff(people.offsets).max())
-        self.streamed = not isinstance(rows, MemoryRows)
+        self.sparse = isinstance(rows, SparseRows)
+        self.streamed = not isinstance(rows, MemoryRows | SparseRows)
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.label_name = label_name
         self.user_name = user_name
@@ -114,8 +122,8 @@ class Users:
     def from_arrays(cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None) -> "Users":
         """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
 
-        X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. Feature
-        names are those given, else those of a DataFrame.
+        X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. A matrix of
+        scipy.sparse stays sparse. Feature names are those given, else those of a DataFrame.
         """
         matrix = two_dimensional(X)
         if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
@@ -125,25 +133,27 @@ class Users:
             if len(feature_names) != matrix.shape[1]:
                 raise InputError(f"X has {matrix.shape[1]} columns but feature_names has {len(feature_names)} names.")
         names = list(range(matrix.shape[1])) if feature_names is None else feature_names
-        matrix = as_numbers(matrix, names)
+        is_sparse, n_rows = sparse.issparse(matrix), matrix.shape[0]
+        matrix = as_csr(matrix, names) if is_sparse else as_numbers(matrix, names)
         label = one_array(y, "y holds a list among its labels. Give one number per row.")
         if label.ndim != 1:
             raise InputError(f"y must be one-dimensional, one label per row, got shape {label.shape}. Use y.ravel().")
         id_batches, keys, n_ids = as_id_batches(user_ids, "user_ids")
-        if not len(matrix) == len(label) == n_ids:
+        if not n_rows == len(label) == n_ids:
             raise InputError(
-                f"X has {len(matrix)} rows, y has {len(label)} and user_ids has {n_ids}. Give one of each per row."
+                f"X has {n_rows} rows, y has {len(label)} and user_ids has {n_ids}. Give one of each per row."
             )
         with np.errstate(over="ignore"):  # a label too large for float32 becomes inf, and is reported below
             label = as_numbers(label[:, None], ["y"])[:, 0].astype(matrix.dtype, copy=False)
-        require_finite(matrix, names)
+        if not is_sparse:
+            require_finite(matrix, names)
         require_finite(label[:, None], ["y"])
         people = find_people(id_batches, "user_ids", keys)
         if not people.grouped:
-            places = np.concatenate(list(row_places(people, id_batches, "user_ids")))
-            ungrouped, matrix, label = (matrix, label), np.empty_like(matrix), np.empty_like(label)
-            matrix[places], label[places] = ungrouped
-        return cls(people, MemoryRows(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
+            order = np.argsort(np.concatenate(list(row_places(people, id_batches, "user_ids"))))
+            matrix, label = matrix[order], label[order]
+        kept = SparseRows if is_sparse else MemoryRows
+        return cls(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
 
     @classmethod
     def from_table(
@@ -153,6 +163,8 @@ class Users:
         label: str = "y",
         features: Sequence[str] | None = None,
         *,
+        item: str | None = None,
+        items: Any = None,
         budget: str | None = None,
         max_memory: int = 2 * 2**30,
         scratch: PathLike | None = None,
@@ -173,7 +185,15 @@ class Users:
         ``engine="ray"`` leaves the rows of Parquet files to the workers of a Ray cluster at ``address`` (None: one on this
         machine, with all its cores): every fit asks them for sums, and has neither rows nor heads itself. ``max_memory`` is
         then for each worker, and all nodes must see the files and ``scratch``. ``verbose`` shows how far they are.
+
+        ``item`` names a column of item ids, which becomes the only feature, one-hot and sparse: a row is one person's rating of
+        one item. ``items`` is then the list of all items there are, from the catalogue and not from this table: which items
+        occur in it is private (see ``sparse.one_hot``). Such tables are held in memory, a few bytes a row.
         """
+        if item is not None or items is not None:
+            if engine != "local":
+                raise InputError("item= is read on this machine only; leave out engine=.")
+            return cls._from_items(source, user, label, features, item, items, budget)
         if engine not in ("local", "ray"):
             raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
         if engine == "local" and address is not None:
@@ -201,6 +221,22 @@ class Users:
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
             raise
+        if budget is not None:
+            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
+        return users
+
+    @classmethod
+    def _from_items(
+        cls, source: Any, user: str, label: str, features: Sequence[str] | None, item: str | None, items: Any,
+        budget: str | None,
+    ) -> "Users":  # fmt: skip
+        if item is None or features is not None:
+            raise InputError("items= goes with item=, the column of item ids, which is then the only feature.")
+        names = item_names(items)
+        ids, labels = read_rows(source, user, [label])
+        item_ids = read_rows(source, item, [])[0]
+        users = cls.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
+        users.label_name, users.user_name = label, user
         if budget is not None:
             users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
         return users
@@ -245,7 +281,8 @@ class Users:
         if max_bytes < 1:
             raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
         offsets = self._people.offsets
-        most_rows = max_bytes // (2 * (self.n_features + 1) * self._rows.dtype.itemsize)
+        dense_row = (self.n_features + 1) * self._rows.dtype.itemsize
+        most_rows = max_bytes // (2 * getattr(self._rows, "row_bytes", dense_row))
         if self._weights is not None and not self._weights.all():
             yield from self._blocks_of_participants(self._weights, most_rows)
             return
@@ -273,7 +310,8 @@ class Users:
             if end in ends:
                 part = np.flatnonzero(takes_part[first:end]) + first
                 if len(part):
-                    X, y = (np.concatenate(pieces) for pieces in zip(*waiting, strict=True))
+                    parts, labels = zip(*waiting, strict=True)
+                    X, y = (sparse.vstack if self.sparse else np.concatenate)(parts), np.concatenate(labels)
                     yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
                 waiting, first = [], end
 
@@ -284,6 +322,13 @@ class Users:
         assert ((weights >= 0) & (weights <= 1)).all()
         same = copy(self)
         same._weights = weights
+        return same
+
+    def scaled(self, scales: np.ndarray) -> "Users":
+        """The same people with each of their (sparse) features times a public number."""
+        assert isinstance(self._rows, SparseRows)
+        same = copy(self)
+        same._rows = self._rows.scaled(scales)
         return same
 
     def index_of(self, ids: Any) -> np.ndarray:
@@ -342,13 +387,16 @@ def one_array(values: Any, if_ragged: str) -> np.ndarray:
 
 
 def two_dimensional(X: Any) -> np.ndarray:
-    matrix = one_array(X, "The rows of X have different lengths. Give each row one number per feature.")
+    if sparse.issparse(X):
+        matrix = X
+    else:
+        matrix = one_array(X, "The rows of X have different lengths. Give each row one number per feature.")
     if matrix.shape[:1] == (0,):
         raise no_rows()
     if matrix.ndim != 2:
         raise InputError(
             f"X must be two-dimensional (rows, features), got shape {matrix.shape}. "
-            "Use X.reshape(-1, 1) for a single feature, X.toarray() for a sparse matrix."
+            "Use X.reshape(-1, 1) for a single feature."
         )
     if matrix.shape[1] == 0:
         raise InputError("X has no features (0 columns). At least one is needed.")

@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit, prange
 
 from commonground.clipping import N_BINS, DirectionSums, SizeCounts, bin_of
+from commonground.contributions.sparse_features import sparse_energy_counts
 from commonground.users import Block
 
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
@@ -108,4 +109,6 @@ def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-unt
 
 def energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
     """How many people have which mean squared feature value (about their own mean, with a local intercept)."""
+    if block.sparse:
+        return sparse_energy_counts(block, local_intercept)
     return SizeCounts(_energy_counts(block.X, block.offsets, block.person_weights, local_intercept))

@@ -41,6 +41,11 @@ class PersonalModel(BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
+        if people.sparse and not self._takes_sparse:
+            raise InputError(
+                f"{type(self).__name__} has no version for sparse rows with these parameters; PrivateFedRep has one, with "
+                "recipe='default', without sample_rate and device. With few features, pass X.toarray()."
+            )
         self.n_features_in_ = people.n_features
         before = self._personal
         self._personal = self._budgets_of(people, in_order=isinstance(X, Users))
@@ -101,6 +106,11 @@ class PersonalModel(BaseEstimator):
             return statement.epsilon_spent
         return self._personal.spent(position, statement.events)
 
+    @property
+    def _takes_sparse(self) -> bool:
+        """Whether it can learn from sparse rows."""
+        return False
+
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         raise NotImplementedError
 
@@ -127,8 +137,8 @@ class PersonalModel(BaseEstimator):
         if users is None:
             return prediction
         ids = _as_list(users)
-        if len(ids) != len(X):
-            raise InputError(f"got {len(X)} rows but {len(ids)} user ids; give one id for each row.")
+        if len(ids) != X.shape[0]:
+            raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
         if self.heads_ is None or self.own_intercepts_ is None:
             raise InputError(
                 "this model keeps no heads (keep_heads=False, or another engine has the rows); use billboard_.personalize "

@@ -19,6 +19,7 @@ from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
+from commonground.estimators.fedrep_sparse import sparse_recipe
 from commonground.estimators.few_people import FEW, information
 from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
@@ -61,7 +62,7 @@ class PrivateFedRep(PersonalModel):
     fit_intercept : give each person an intercept of her own (local, free).
     shared_mean : release a shared linear model w₀ first (paid for).
     n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
-        (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank.
+        (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
     sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
@@ -84,8 +85,9 @@ class PrivateFedRep(PersonalModel):
     histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram, size
     histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
     (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person with the
-    largest; another's are μ_i/μ_max of them (``accounting.personal``). Rank, rounds, quantile and step sizes are constants or
-    functions of releases.
+    largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
+    releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
+    Rank, rounds, quantile and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -130,6 +132,10 @@ class PrivateFedRep(PersonalModel):
         self.verbose = verbose
         self.paper_settings = paper_settings
 
+    @property
+    def _takes_sparse(self) -> bool:
+        return self.recipe == "default" and self.sample_rate is None and self.device == "cpu"
+
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
@@ -167,6 +173,10 @@ class PrivateFedRep(PersonalModel):
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
+        if users.sparse:
+            return sparse_recipe(
+                users, self.rank, self.fit_intercept, self.shared_mean, self.n_rounds, budget, door, self.verbose
+            )
         known = information(users.total_weight, users.n_features, self.rank, budget.mu)
         few = self.n_rounds is None and not self.shared_mean and known < FEW and self.sample_rate is None
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)

@@ -7,11 +7,12 @@ error, exact through the hat matrix. So everybody gets a head, also with a singl
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numba import njit, prange
+from scipy import sparse
 
 from commonground.errors import InputError
 from commonground.users import Block
@@ -100,6 +101,12 @@ def fit_heads(
     if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
         return np.zeros((block.n_users, 0)), np.zeros(block.n_users)
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
+    if (
+        block.sparse
+    ):  # the same heads, on k + 1 dense features: her rows' coordinates, and what the shared mean predicts
+        k = embedding.shape[1]
+        block = replace(block, X=np.column_stack([block.X @ embedding, block.X @ w]))
+        embedding, w = np.eye(k + 1, k), np.eye(k + 1)[k]
     return _fit(
         block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,
         local_intercept, STRENGTHS,
@@ -118,7 +125,7 @@ class Head:
         return "<Head: private>"
 
     def predict(self, X: Any) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64)
+        X = X if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.coef):
             raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
         return X @ self.coef + self.intercept

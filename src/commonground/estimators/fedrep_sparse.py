@@ -1,0 +1,167 @@
+"""Private FedRep for sparse rows, such as one-hot items of which some are popular and most are rare.
+
+The recipe of ``fedrep`` with three changes, all measured in docs/recommendation.md:
+
+- **Features are brought to one scale.** How often each feature occurs, p_a, is released first, and all that follows learns from
+  x_a/√p_a. A step that suits the average item is hundreds of times too long for a popular one; on this scale one step fits
+  all. It also wastes the least: of all scales s_a under one clip (Σ p_a s_a² = 1) it has the smallest error that noise
+  of one size in every coordinate leaves in predictions, Σ p_a /(p_a s_a)².
+- **The start is made on the popular features.** A second moment of all of them would be mostly noise, and of 10,000 × 10,000
+  numbers. Once heads can be fitted on popular items, gradient rounds bring in the others.
+- **The step knows its noise, octave by octave** of popularity: the share of signal (``rounds.signal_share``) is near one
+  for popular features and near zero for rare ones, whose rows would otherwise fill up with noise.
+
+In place of P1's and P2's initial moments the start sums up pairs of *different* rows only (P2, Algorithm 2): of one-hot rows,
+the squares say which items are popular, and drown the rest.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.clipping import BinnedSums, from_symmetric_half
+from commonground.contributions.sparse_features import feature_share_sums
+from commonground.contributions.sparse_gradients import pair_direction_sums, sparse_gradient_sums
+from commonground.engines import sum_over_people
+from commonground.estimators.feature_energy import release_feature_energy
+from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
+from commonground.estimators.shared_mean import SharedMean
+from commonground.progress import progress_bar
+from commonground.users import Users
+
+N_ROUNDS = 12
+MEAN_ROUNDS = 3  # for a first w₀: on one scale, one round nearly is enough
+MEAN_EVERY = 4
+START_FEATURES = 100  # the most popular ones
+FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
+# Shares of μ². Those of the mean are spent only with a shared mean; without, the rest is scaled up to one.
+SHARES = {
+    "features": 0.06,  # how often each occurs
+    "scale": 0.01,
+    "mean locate": 0.01,
+    "mean sizes": 0.02,
+    "mean rounds": 0.20,
+    "init": 0.10,
+    "locate": 0.02,
+    "sizes": 0.05,
+    "rounds": 0.53,
+}
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """How often each feature occurs, as released."""
+
+    shares: np.ndarray  # (d,) of everything that occurs, at least a little
+    octaves: np.ndarray  # (d,) int: features of about the same popularity have the same number, from 0 on
+
+    @property
+    def scales(self) -> np.ndarray:
+        """What features are multiplied by: then they have the mean square of an average feature, or less if rare."""
+        return 1.0 / np.sqrt(len(self.shares) * self.shares)
+
+    def most_popular(self, n: int) -> np.ndarray:
+        return np.sort(np.argsort(-self.shares, kind="stable")[:n])
+
+    def signal_in(self, gradient: np.ndarray, noise_std: float) -> np.ndarray:
+        """A released (d, …) gradient, each octave times the share of it that is signal."""
+        kept = np.zeros_like(gradient)
+        for octave in range(self.octaves.max() + 1):
+            here = gradient[self.octaves == octave]
+            if here.size:
+                kept[self.octaves == octave] = signal_share(here, noise_std, here.size) * here
+        return kept
+
+
+def release_popularity(users: Users, door: Door, mu: float) -> Popularity:
+    released = door.release(sum_over_people(users, feature_share_sums).bounded("popularity of features"), mu)
+    noise = released.noise_std
+    counts = np.maximum(released.value, 0.0) + FLOOR * noise
+    # Where the noise hides them all, its own size stands in for their sum.
+    shares = counts / max(float(released.value.sum()), noise * len(counts) ** 0.5)
+    octaves = np.floor(np.log2(shares)).astype(int)
+    return Popularity(shares, octaves - octaves.min())
+
+
+def sparse_recipe(
+    users: Users, rank: int, local_intercept: bool, shared_mean: bool, n_rounds: int | None, budget: Budget, door: Door,
+    verbose: bool,
+) -> tuple[SharedMean | None, np.ndarray]:  # fmt: skip
+    """The shared mean and the (d, k) embedding."""
+    d, k, n_rounds = users.n_features, rank, n_rounds or N_ROUNDS
+    shares = SHARES if shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
+    mu = budget.split({name: share / sum(shares.values()) for name, share in shares.items()})
+    with progress_bar("training", n_rounds + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
+        popularity = release_popularity(users, door, mu["features"])
+        energy = release_feature_energy(users, local_intercept, door, mu["scale"])
+        users = users.scaled(popularity.scales)
+        shared = None
+        if shared_mean:
+            shared, nothing = SharedMean(np.zeros(d), 0.0, edge=0), np.zeros((d, 0))
+            sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
+            edge = locate_sizes(sums_from, door, mu["mean locate"], "shared mean")
+            shared = SharedMean(shared.coef, shared.intercept, edge)
+            one_round = mu["mean sizes"] / MEAN_ROUNDS**0.5, mu["mean rounds"] / MEAN_ROUNDS**0.5
+            for t in range(MEAN_ROUNDS):
+                sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
+                gradient = release_clipped(sums_from, shared.edge, door, *one_round, f"shared mean, round {t + 1}")
+                shared = _mean_step(shared, nothing, gradient, popularity, energy)
+                advance()
+        U = _initial_embedding(users, k, shared, local_intercept, popularity, door, mu["init"])
+        sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
+        edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
+        one_round = mu["sizes"] / n_rounds**0.5, mu["rounds"] / n_rounds**0.5
+        for t in range(n_rounds):
+            name = f"round {t + 1}"
+            if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                sums_from = partial(_sums, users, U, shared, local_intercept, False, False)
+                gradient = release_clipped(sums_from, shared.edge, door, *one_round, f"{name}, shared mean")
+                shared = _mean_step(shared, U, gradient, popularity, energy)
+            else:
+                sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
+                gradient = release_clipped(sums_from, edge, door, *one_round, name)
+                edge = gradient.edge
+                across = gradient.value.T - U @ (U.T @ gradient.value.T)  # along U heads absorb it
+                step = popularity.signal_in(across, gradient.noise_std)
+                U = np.linalg.qr(U + k / (gradient.people * energy) * step)[0]
+            advance()
+    scales = popularity.scales
+    if shared is not None:
+        shared = SharedMean(scales * shared.coef, shared.intercept, shared.edge)
+    return shared, np.ascontiguousarray(np.linalg.qr(scales[:, None] * U)[0])
+
+
+def _mean_step(
+    shared: SharedMean, U: np.ndarray, gradient: ClippedGradient, popularity: Popularity, energy: float
+) -> SharedMean:
+    """One step on w₀, and on the shared intercept where the gradient has an entry for it."""
+    d = len(U)
+    slopes, rest = gradient.value[0, :d], gradient.value[0, d:]
+    step = popularity.signal_in(slopes - U @ (U.T @ slopes), gradient.noise_std)
+    return SharedMean(
+        shared.coef + step / (gradient.people * energy),
+        shared.intercept + float(rest.sum()) / gradient.people,
+        gradient.edge,
+    )
+
+
+def _initial_embedding(
+    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, popularity: Popularity, door: Door, mu: float
+) -> np.ndarray:  # fmt: skip
+    """The top-k eigenvectors of the released sum of everybody's pairs, on popular features; zero on the others."""
+    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
+    features = popularity.most_popular(max(START_FEATURES, 4 * rank))
+    pairs = sum_over_people(users, pair_direction_sums, features, mean, intercept, local_intercept)
+    half = door.release(pairs.bounded("initial embedding"), mu).value
+    U = np.zeros((users.n_features, rank))
+    U[features] = np.linalg.eigh(from_symmetric_half(half, len(features)))[1][:, -rank:]
+    return U
+
+
+def _sums(
+    users: Users, U: np.ndarray, shared: SharedMean | None, centred: bool, outer: bool, with_intercept: bool, lowest: int
+) -> BinnedSums:  # fmt: skip
+    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
+    return sum_over_people(users, sparse_gradient_sums, U, mean, intercept, centred, outer, with_intercept, lowest)

@@ -1,0 +1,131 @@
+"""Recommendation from sparse one-hot items: what is learned, what it costs, what it never holds in memory."""
+
+import math
+import resource
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import commonground as cg
+from commonground.datasets import Ratings, make_ratings
+from commonground.errors import InputError
+from commonground.estimators.fedrep_sparse import Popularity
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    return make_ratings(n_users=6_000, n_items=300, seed=7)
+
+
+@pytest.fixture(scope="module")
+def model(ratings: Ratings) -> Any:
+    return cg.PrivateFedRep(3, epsilon=8.0, simulation_seed=1).fit(ratings.users)
+
+
+def rmse(prediction: np.ndarray, truth: np.ndarray) -> float:
+    return float(np.sqrt(((prediction - truth) ** 2).mean()))
+
+
+def test_better_than_item_means_without_privacy(ratings: Ratings, model: Any) -> None:
+    true_means = ratings.test_X @ ratings.item_means
+    own = np.array([(y - X @ ratings.item_means).mean() for X, y in map(ratings.users.rows_of, range(6_000))])
+    item_means = rmse(true_means + own[ratings.test_ids], ratings.test_y)
+    assert rmse(model.predict(ratings.test_X, users=ratings.test_ids), ratings.test_y) < 0.85 * item_means
+
+
+def test_items_of_other_popularity_do_not_make_it_diverge() -> None:
+    """One item that everybody has rated, among many that few have."""
+    rng = np.random.default_rng(0)
+    item = np.concatenate([np.zeros(3_000, int), rng.integers(1, 2_000, 27_000)])
+    person = np.concatenate([np.arange(3_000), rng.integers(0, 3_000, 27_000)])
+    y = rng.standard_normal(len(item))
+    model = cg.PrivateFedRep(2, epsilon=1.0, simulation_seed=1).fit(cg.one_hot(item, range(2_000)), y, users=person)
+    assert rmse(model.predict(cg.one_hot(item, range(2_000)), users=person), y) < 1.5
+
+
+def test_every_release_is_in_the_statement(model: Any) -> None:
+    statement = model.billboard_.statement
+    assert 7.9 < statement.epsilon_spent <= statement.epsilon == 8.0
+    by_name = {event.name: event for event in statement.events}
+    assert by_name["popularity of features"].entries == 300
+    assert by_name["popularity of features"].sensitivity == pytest.approx(math.sqrt(2), rel=1e-6)
+    assert by_name["initial embedding"].entries == 100 * 101 // 2
+    assert by_name["initial embedding"].sensitivity == pytest.approx(2.0, rel=1e-6)
+    sums = [name for name in by_name if name.endswith("clipped sum")]
+    assert len(sums) == len([name for name in by_name if name.endswith(": sizes")]) == 3 + 12
+    assert len(by_name) == 2 + 1 + 2 + 2 * len(sums)  # energy and popularity, start, locating twice, rounds
+
+
+def test_sparse_and_dense_rows_are_answered_alike(ratings: Ratings, model: Any, tmp_path: Path) -> None:
+    X, ids = ratings.test_X[:50], ratings.test_ids[:50]
+    np.testing.assert_allclose(model.predict(X, users=ids), model.predict(X.toarray(), users=ids), rtol=1e-12)
+    board = cg.Billboard.load(model.billboard_.save(tmp_path / "board"))
+    np.testing.assert_allclose(board.predict(X), board.predict(X.toarray()), rtol=1e-12)
+    own_X, own_y = ratings.users.rows_of(5)
+    head = board.personalize(own_X, own_y)
+    np.testing.assert_allclose(head.predict(own_X), board.personalize(own_X.toarray(), own_y).predict(own_X.toarray()))
+    np.testing.assert_allclose(head.predict(own_X), model.predict(own_X, users=[5] * len(own_y)), rtol=1e-6)
+
+
+def test_without_mean_and_intercepts(ratings: Ratings) -> None:
+    model = cg.PrivateFedRep(2, 4.0, fit_intercept=False, shared_mean=False, n_rounds=2, simulation_seed=1)
+    board = model.fit(ratings.users).billboard_
+    assert board.mean is None
+    assert not any("mean" in event.name for event in board.statement.events)
+    np.testing.assert_allclose(board.embedding.T @ board.embedding, np.eye(2), atol=1e-12)
+
+
+def test_who_takes_no_part_changes_nothing(ratings: Ratings) -> None:
+    budgets = np.where(np.arange(6_000) == 17, 0.0, 2.0)
+    block = next(iter(ratings.users.blocks()))
+    lo, hi = block.offsets[17:19]
+    X, y, person = block.X, block.y.copy(), np.repeat(np.arange(6_000), np.diff(block.offsets))
+    y[lo:hi] = 1e6
+    boards = [
+        cg.PrivateFedRep(2, budgets=budgets, n_rounds=2, simulation_seed=1)
+        .fit(cg.Users.from_arrays(X, labels, person))
+        .billboard_
+        for labels in (block.y, y)
+    ]
+    np.testing.assert_array_equal(boards[0].embedding, boards[1].embedding)
+    np.testing.assert_array_equal(boards[0].mean, boards[1].mean)
+
+
+def test_memory_does_not_grow_with_rows_times_features() -> None:
+    """200,000 rows of 10,000 features are 8 GB in float32."""
+    ratings = make_ratings(n_users=10_000, n_items=10_000, seed=3)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = cg.PrivateFedRep(2, epsilon=1.0, n_rounds=1, simulation_seed=1).fit(ratings.users)
+    model.predict(ratings.test_X, users=ratings.test_ids)
+    assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10 < 500  # MB
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        cg.PrivateFedRep(2, recipe="paper"), cg.PrivateAltMin(2), cg.SingleModel(), cg.ExponentialSubspace(2), cg.OwnDataOnly(),
+        cg.NonPrivateFedRep(2), cg.PersonalBudgetRidge(feature_bounds=(0, 1), label_bounds=(0, 1), budgets=1.0),
+        cg.PrivateMarginClassifier(2),
+    ],
+    ids=lambda estimator: type(estimator).__name__,
+)  # fmt: skip
+def test_others_refuse_sparse_rows_and_say_what_to_do(estimator: Any) -> None:
+    X, y = sparse.csr_array(np.eye(6)), np.array([0.0, 1.0] * 3)
+    with pytest.raises(InputError, match=r"sparse.*X\.toarray\(\)"):
+        estimator.fit(X, y, users=[1, 1, 1, 2, 2, 2])
+
+
+def test_octaves_of_popularity_are_shrunk_apart() -> None:
+    """Where one octave is signal and the other noise, the first stays and the second goes."""
+    shares = np.concatenate([np.full(50, 0.015), np.full(5_000, 5e-5)])
+    popularity = Popularity(shares, np.where(shares > 0.01, 1, 0))
+    rng = np.random.default_rng(0)
+    gradient = rng.standard_normal((5_050, 2))
+    gradient[:50] += 30.0
+    kept = popularity.signal_in(gradient, noise_std=1.0)
+    np.testing.assert_allclose(kept[:50], gradient[:50], rtol=0.01)
+    assert np.linalg.norm(kept[50:]) < 0.1 * np.linalg.norm(gradient[50:])
+    np.testing.assert_array_equal(popularity.most_popular(50), np.arange(50))
