@@ -1,5 +1,6 @@
 """Private FedRep: one shared embedding for everybody, one small head for each (P2, Algorithms 1 and 2)."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -15,6 +16,7 @@ from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.coordinates import back, people_in, release_coordinates, share_of_correlations
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.few_people import FEW, information
@@ -29,11 +31,14 @@ from commonground.users import Block, Users
 N_ROUNDS = 16
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
-# Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
+# Parts of μ², divided by their sum: those of the mean are spent only with shared_mean=True, those of the coordinates only where
+# they can be seen.
 SHARES = {
     "mean locate": 0.01,
     "mean sizes": 0.01,
     "mean rounds": 0.13,
+    "scales": 0.008,  # of features, against each other
+    "correlations": 0.08,  # of features; less where less is enough
     "scale": 0.01,  # one number: how large features are
     "init": 0.11,
     "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
@@ -149,16 +154,16 @@ class PrivateFedRep(PersonalModel):
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
-        known = information(float(users.person_weights.sum()), users.n_features, self.rank, budget.mu)
-        few = self.n_rounds is None and not self.shared_mean and known < FEW
+        people, d = float(users.person_weights.sum()), users.n_features
+        few = self.n_rounds is None and not self.shared_mean and information(people, d, self.rank, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
-        shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
-        if few:  # what is not for the mean or the scale is divided otherwise
-            rest = sum(shares[name] for name in few_people.shares_for_few(known))
-            shares = {**shares, **{name: rest * share for name, share in few_people.shares_for_few(known).items()}}
-        whole = sum(shares.values())
-        mu = budget.split({name: share / whole for name, share in shares.items()})
+        mu = budget.split(_shares(self.shared_mean, few, people, d, self.rank, budget.mu))
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
+            transform = None
+            if not few:
+                costs = mu["scales"], mu.get("correlations", 0.0)
+                transform = release_coordinates(users, self.fit_intercept, door, *costs)
+                users = people_in(users, transform)
             energy = release_feature_energy(users, self.fit_intercept, door, mu["scale"])
             shared = None
             if self.shared_mean:
@@ -187,6 +192,9 @@ class PrivateFedRep(PersonalModel):
                     edge = gradient.edge
                     U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
+        if transform is not None:
+            U = np.ascontiguousarray(np.linalg.qr(back(transform, U))[0])
+            shared = None if shared is None else replace(shared, coef=back(transform, shared.coef))
         return shared, U
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -194,6 +202,19 @@ class PrivateFedRep(PersonalModel):
             heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
             return heads, np.zeros(block.n_users)
         return super()._block_heads(block)
+
+
+def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: float) -> dict[str, float]:
+    """What each step gets of μ², from public numbers; together one."""
+    shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
+    shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
+    if few:  # nothing for coordinates, and what is not for the scale is divided otherwise
+        shares["scales"] = shares["correlations"] = 0.0
+        parts = few_people.shares_for_few(information(n_people, d, k, mu))
+        rest = sum(shares[name] for name in parts)
+        shares |= {name: rest * part for name, part in parts.items()}
+    whole = sum(shares.values())
+    return {name: share / whole for name, share in shares.items() if share > 0.0}
 
 
 def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, energy: float) -> np.ndarray:
