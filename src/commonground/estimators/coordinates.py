@@ -10,6 +10,7 @@ Where releases show nothing, rows stay as they are, and no round is slowed down.
 public numbers tell, nothing is spent on them.
 """
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from functools import partial
@@ -41,7 +42,7 @@ class InCoordinates:
     users: Users
     transform: np.ndarray
 
-    def sum_over_people(self, users: Users, block_sum: Any, *public: Any) -> Sum:
+    def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
         return sum_over_people(self.users, in_coordinates, self.transform, block_sum, *public)
 
 

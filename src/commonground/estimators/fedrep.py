@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from commonground.progress import progress_bar
 from commonground.users import Block, Users
 
 N_ROUNDS = 16
+EXPECTED_RANK = 2  # by which the budget is divided where the rank is not known yet
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
 # Parts of μ², divided by their sum: those of the mean are spent only with shared_mean=True, those of the coordinates only where
@@ -55,7 +56,8 @@ class PrivateFedRep(PersonalModel):
 
     Parameters
     ----------
-    rank : k, the number of shared directions; fewer than the features.
+    rank : k, the number of shared directions; fewer than the features. "auto": as many, up to 20, as stand out of the known
+        noise of the released start (free); ``billboard_.rank`` tells.
     epsilon, delta : the budget for everything that is published, per person.
     budgets : everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order
         of ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
@@ -99,7 +101,7 @@ class PrivateFedRep(PersonalModel):
 
     def __init__(
         self,
-        rank: int = 2,
+        rank: int | Literal["auto"] = 2,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
@@ -127,14 +129,15 @@ class PrivateFedRep(PersonalModel):
         self.paper_settings = paper_settings
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
-        check_rank(self.rank, users.n_features, "PrivateFedRep")
+        if self.rank != "auto" or self.recipe == "paper":
+            check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
             shared, local_intercept = None, False
-            embedding = paper_embedding(users, self.rank, budget, door, self.paper_settings or PaperSettings())
+            embedding = paper_embedding(users, int(self.rank), budget, door, self.paper_settings or PaperSettings())
         elif self.recipe == "default":
             local_intercept = self.fit_intercept
             shared, embedding = self._default_recipe(users, budget, door)
@@ -147,7 +150,7 @@ class PrivateFedRep(PersonalModel):
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
             statement=door.statement(
-                "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=self.rank
+                "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=embedding.shape[1]
             ),
         )
 
@@ -155,9 +158,10 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         people, d = float(users.person_weights.sum()), users.n_features
-        few = self.n_rounds is None and not self.shared_mean and information(people, d, self.rank, budget.mu) < FEW
+        k = EXPECTED_RANK if self.rank == "auto" else self.rank
+        few = self.n_rounds is None and not self.shared_mean and information(people, d, k, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
-        mu = budget.split(_shares(self.shared_mean, few, people, d, self.rank, budget.mu))
+        mu = budget.split(_shares(self.shared_mean, few, people, d, k, budget.mu))
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             transform = None
             if not few:
