@@ -26,6 +26,7 @@ from commonground.contributions.embedding_moments import embedding_moment_sizes,
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
 from commonground.contributions.margins import margin_scores
 from commonground.contributions.moments import moment_sums
+from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
 from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
@@ -88,6 +89,8 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "gradients in other coordinates": lambda b: in_coordinates(
         b, T, embedding_gradient_sums, U, None, 0.0, False, LOWEST
     ).clipped_at(121, "g"),
+    "head directions": lambda b: head_direction_sums(b, U, W0, 0.1, True).bounded("d"),
+    "head noise": lambda b: head_noise_counts(b, U, None, 0.0, False).bounded("n"),
     "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True).bounded("n"),
     "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
     "moments, mean and intercepts": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),

@@ -38,7 +38,15 @@ from commonground.clipping import (
     lower_edge,
 )
 from commonground.errors import CommongroundError
-from commonground.estimators import coordinates, feature_energy, fedrep, initial_embedding, rounds, shared_mean
+from commonground.estimators import (
+    coordinates,
+    feature_energy,
+    fedrep,
+    head_prior,
+    initial_embedding,
+    rounds,
+    shared_mean,
+)
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
 from commonground.users import Block
@@ -160,6 +168,8 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
             (initial_embedding, "direction_sums"),
             (feature_energy, "energy_counts"),
             (shared_mean, "mean_gradient_sums"),
+            (head_prior, "head_direction_sums"),
+            (head_prior, "head_noise_counts"),
             (coordinates, "scale_profile_sums"),
             (coordinates, "feature_moment_sums"),
         ):

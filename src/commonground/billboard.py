@@ -23,7 +23,7 @@ from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
 from commonground.users import Block
 
-SCHEMA_VERSION = 2  # 2: events have a kind
+SCHEMA_VERSION = 3  # 2: events have a kind; 3: heads may have a prior
 _ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
 
 
@@ -121,6 +121,7 @@ class Billboard:
     feature_names: tuple[str, ...] | None
     statement: Statement
     loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
+    prior: np.ndarray | None = None  # (k, k) ridge matrix for heads of people who have few rows
 
     @property
     def n_features(self) -> int:
@@ -138,7 +139,7 @@ class Billboard:
     def fit_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         """(people, k) heads and (people,) own intercepts for the people of a block, each from her own rows."""
         model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
-        return fit_heads(*model) if self.loss == "square" else fit_convex_heads(*model, self.loss)
+        return fit_heads(*model, self.prior) if self.loss == "square" else fit_convex_heads(*model, self.loss)
 
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
@@ -174,6 +175,8 @@ class Billboard:
         arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
         if self.mean is not None:
             arrays["mean"] = np.ascontiguousarray(self.mean)
+        if self.prior is not None:
+            arrays["prior"] = np.ascontiguousarray(self.prior)
         return bytes(save_arrays(arrays))
 
     @classmethod
@@ -190,6 +193,7 @@ class Billboard:
                 feature_names=None if names is None else tuple(names),
                 statement=Statement.from_json(document),
                 loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
+                prior=arrays.get("prior"),
             )
 
 

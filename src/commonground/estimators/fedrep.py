@@ -20,6 +20,7 @@ from commonground.estimators.coordinates import back, people_in, release_coordin
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.few_people import FEW, information
+from commonground.estimators.head_prior import release_head_prior
 from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
@@ -45,6 +46,7 @@ SHARES = {
     "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
     "sizes": 0.06,  # the histograms that choose each round's clip
     "rounds": 0.65,
+    "prior": 0.006,  # of heads, for people with few rows
 }
 
 
@@ -136,11 +138,11 @@ class PrivateFedRep(PersonalModel):
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
-            shared, local_intercept = None, False
+            shared, local_intercept, prior = None, False, None
             embedding = paper_embedding(users, int(self.rank), budget, door, self.paper_settings or PaperSettings())
         elif self.recipe == "default":
             local_intercept = self.fit_intercept
-            shared, embedding = self._default_recipe(users, budget, door)
+            shared, embedding, prior = self._default_recipe(users, budget, door)
         else:
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
         return Billboard(
@@ -152,9 +154,13 @@ class PrivateFedRep(PersonalModel):
             statement=door.statement(
                 "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=embedding.shape[1]
             ),
+            prior=prior,
         )
 
-    def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
+    def _default_recipe(
+        self, users: Users, budget: Budget, door: Door
+    ) -> tuple[SharedMean | None, np.ndarray, np.ndarray | None]:
+        """w₀, U and the prior of heads."""
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         people, d = float(users.person_weights.sum()), users.n_features
@@ -180,7 +186,7 @@ class PrivateFedRep(PersonalModel):
                     advance()
             U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             if few:
-                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance)
+                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             for t in range(n_rounds):
@@ -196,10 +202,13 @@ class PrivateFedRep(PersonalModel):
                     edge = gradient.edge
                     U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
-        if transform is not None:
-            U = np.ascontiguousarray(np.linalg.qr(back(transform, U))[0])
+            prior = release_head_prior(users, U, shared, self.fit_intercept, door, mu["prior"])
+        if transform is not None:  # θ = Tᵀ U v = Q (R v): heads and their prior turn along
+            U, R = np.linalg.qr(back(transform, U))
+            U, inverse = np.ascontiguousarray(U), np.linalg.inv(R)
+            prior = inverse.T @ prior @ inverse
             shared = None if shared is None else replace(shared, coef=back(transform, shared.coef))
-        return shared, U
+        return shared, U, prior
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.recipe == "paper":
@@ -212,8 +221,8 @@ def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: flo
     """What each step gets of μ², from public numbers; together one."""
     shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
     shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
-    if few:  # nothing for coordinates, and what is not for the scale is divided otherwise
-        shares["scales"] = shares["correlations"] = 0.0
+    if few:  # nothing for coordinates and heads, and what is not for the scale is divided otherwise
+        shares["scales"] = shares["correlations"] = shares["prior"] = 0.0
         parts = few_people.shares_for_few(information(n_people, d, k, mu))
         rest = sum(shares[name] for name in parts)
         shares |= {name: rest * part for name, part in parts.items()}
