@@ -75,21 +75,26 @@ class PrivateFedRep(PersonalModel):
 
     Notes
     -----
-    Follows P2 Algorithm 1 with these changes, all measured in docs/private_fedrep.md. Line 5: heads and gradients use all
-    of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted directions, so
-    the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the residual degrees of
-    freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step is shrunk by the known
-    noise; where people are few, rounds are many, small and followed more closely (``few_people``). Algorithm 2 is replaced by the
-    second moment of everybody's own direction, which needs no clip.
+    Follows P2 Algorithm 1 with these changes, all measured in docs/private_fedrep.md. Line 5: heads and gradients use
+    all of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted
+    directions, so the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the
+    residual degrees of freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step
+    is shrunk by the known noise; where people are few, rounds are many, small and followed more closely
+    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip.
+    All of it happens in coordinates in which features vary alike, which are released first (``coordinates``); the
+    billboard is in the features' own. Last, a prior for the heads of people with few rows is released (``head_prior``).
 
-    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
-    data and reaches the billboard, each through the gate: the histogram of feature energies (√2); the sum of u_j u_jᵀ
-    (√2 in Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
-    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram, size
-    histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
-    (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person with the
-    largest; another's are μ_i/μ_max of them (``accounting.personal``). Rank, rounds, quantile and step sizes are constants or
-    functions of releases.
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What
+    reads data and reaches the billboard, each through the gate: three histograms of sizes (√2) and clipped sums (2C) of
+    the scales of features, and twice the sum of their moments of Frobenius norm one (√2, as they are positive matrices;
+    symmetric half), unless people are too few; the histogram of feature energies (√2); the sum of u_j u_jᵀ (√2 in
+    Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
+    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram,
+    size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
+    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are shares of the μ of (ε, δ) (``SHARES``) and
+    compose exactly. With personal budgets these sensitivities and costs are those of the person with the largest;
+    another's are μ_i/μ_max of them (``accounting.personal``). Rank, rounds, quantile, coordinates and step sizes are
+    constants or functions of releases.
 
     Examples
     --------
