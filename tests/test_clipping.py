@@ -21,11 +21,13 @@ from commonground.clipping import (
     symmetric_half,
 )
 from commonground.contributions.convex_gradients import convex_gradient_sums
+from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
 from commonground.contributions.directions import direction_sums, energy_counts
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
 from commonground.contributions.margins import margin_scores
 from commonground.contributions.moments import moment_sums
+from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
 from commonground.contributions.paper_altmin import normalised_pair_sums, system_sums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.contributions.residuals import residual_gradient_sums
@@ -44,6 +46,7 @@ W0 = np.random.default_rng(6).standard_normal(D)
 SUBSPACES = random_subspaces(20, D, 2, public_generator(0, "tests"))
 SPACES = random_subspaces(20, 4, 3, public_generator(1, "tests"))
 M = sign_projection(4, D, public_generator(2, "tests"))
+T = np.random.default_rng(7).standard_normal((D, D))
 LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
 
 LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
@@ -89,6 +92,15 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "whitened gradients": lambda b: whitened_gradient_sums(b, U, False, LOWEST).clipped_at(121, "w"),
     "whitened gradients, intercepts": lambda b: whitened_gradient_sums(b, U, True, LOWEST).clipped_at(LOWEST + 1, "w"),
     "whitened gradient sizes": lambda b: whitened_gradient_sums(b, U, False, LOWEST).histogram("w"),
+    "feature scales": lambda b: scale_profile_sums(b, W0, False, LOWEST).clipped_at(122, "s"),
+    "feature scale sizes": lambda b: scale_profile_sums(b, W0, True, LOWEST).histogram("s"),
+    "feature moments": lambda b: feature_moment_sums(b, False).bounded("m"),
+    "feature moments, centred": lambda b: feature_moment_sums(b, True).bounded("m"),
+    "gradients in other coordinates": lambda b: in_coordinates(
+        b, T, embedding_gradient_sums, U, None, 0.0, False, LOWEST
+    ).clipped_at(121, "g"),
+    "head directions": lambda b: head_direction_sums(b, U, W0, 0.1, True).bounded("d"),
+    "head noise": lambda b: head_noise_counts(b, U, None, 0.0, False).bounded("n"),
     "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True).bounded("n"),
     "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
     "moments, mean and intercepts": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),

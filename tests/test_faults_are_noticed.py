@@ -108,8 +108,9 @@ def test_every_round_and_stage_is_listed() -> None:
     """Known from the algorithm alone: two releases a round, and one or two to start with."""
     users = people(1, 1.0, 12)
     expected = {
-        "fedrep": 1 + (1 + 2 * 5) + 1 + 1 + 2 * 5,  # energy; mean: locate, 5 rounds; start; locate; 5 rounds
-        "fedrep without mean": 1 + 1 + 1 + 2 * 5,
+        # scales, moments; energy; mean: locate, 5 rounds; start; locate; 5 rounds; prior of heads
+        "fedrep": (2 * 3 + 2) + 1 + (1 + 2 * 5) + 1 + 1 + 2 * 5 + 2,
+        "fedrep without mean": (2 * 3 + 2) + 1 + 1 + 1 + 2 * 5 + 2,
         "fedrep, paper": 1 + 3,
         "single model": 1 + 3 + 1 + 2 * 12,  # energy; centre: locate, sizes, sum; locate; 12 rounds
     }

@@ -27,9 +27,26 @@ import pytest
 import commonground as cg
 from commonground import cli
 from commonground.accounting.budgets import Budget
-from commonground.clipping import N_BINS, BinnedSums, BoundedSum, ClippedSums, DirectionSums, SizeCounts, lower_edge
+from commonground.clipping import (
+    N_BINS,
+    BinnedSums,
+    BoundedSum,
+    ClippedSums,
+    DirectionSums,
+    PositiveSums,
+    SizeCounts,
+    lower_edge,
+)
 from commonground.errors import CommongroundError
-from commonground.estimators import feature_energy, fedrep, initial_embedding, rounds, shared_mean
+from commonground.estimators import (
+    coordinates,
+    feature_energy,
+    fedrep,
+    head_prior,
+    initial_embedding,
+    rounds,
+    shared_mean,
+)
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
 from commonground.users import Block
@@ -108,6 +125,8 @@ def note_sums(secrets: Secrets, sums: Any) -> None:
         secrets.note(sums.counts, marked=True)
     elif isinstance(sums, DirectionSums):
         secrets.note(sums.second_moment, np.linalg.norm(sums.second_moment))
+    elif isinstance(sums, PositiveSums):
+        secrets.note(sums.value, np.linalg.norm(sums.value), np.linalg.eigvalsh(sums.value))
 
 
 def note_release(secrets: Secrets, bounded_sum: BoundedSum) -> None:
@@ -149,6 +168,10 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
             (initial_embedding, "direction_sums"),
             (feature_energy, "energy_counts"),
             (shared_mean, "mean_gradient_sums"),
+            (head_prior, "head_direction_sums"),
+            (head_prior, "head_noise_counts"),
+            (coordinates, "scale_profile_sums"),
+            (coordinates, "feature_moment_sums"),
         ):
             patch.setattr(module, name, noting(getattr(module, name)))
         yield

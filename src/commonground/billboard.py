@@ -25,7 +25,7 @@ from commonground.heads.ridge import Head, fit_heads, head_from
 from commonground.sparse import as_csr
 from commonground.users import Block
 
-SCHEMA_VERSION = 2  # 2: events have a kind
+SCHEMA_VERSION = 3  # 2: events have a kind; 3: heads may have a prior
 _ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
 
 
@@ -126,6 +126,7 @@ class Billboard:
     feature_names: tuple[str, ...] | None
     statement: Statement
     loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
+    prior: np.ndarray | None = None  # (k, k) ridge matrix for heads of people who have few rows
 
     @property
     def n_features(self) -> int:
@@ -145,7 +146,7 @@ class Billboard:
         model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
         if block.sparse and self.loss != "square":
             raise InputError(f"heads for the {self.loss} loss need dense rows. Pass X.toarray().")
-        return fit_heads(*model) if self.loss == "square" else fit_convex_heads(*model, self.loss)
+        return fit_heads(*model, self.prior) if self.loss == "square" else fit_convex_heads(*model, self.loss)
 
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
@@ -181,6 +182,8 @@ class Billboard:
         arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
         if self.mean is not None:
             arrays["mean"] = np.ascontiguousarray(self.mean)
+        if self.prior is not None:
+            arrays["prior"] = np.ascontiguousarray(self.prior)
         return bytes(save_arrays(arrays))
 
     @classmethod
@@ -197,6 +200,7 @@ class Billboard:
                 feature_names=None if names is None else tuple(names),
                 statement=Statement.from_json(document),
                 loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
+                prior=arrays.get("prior"),
             )
 
 

@@ -29,14 +29,15 @@ def population_mse(billboard: "Billboard | np.ndarray", users: Users, truth: "Tr
     known. The label noise is part of both.
     """
     if isinstance(billboard, Billboard):
-        embedding, mean = billboard.embedding, billboard.mean
+        embedding, mean, prior = billboard.embedding, billboard.mean, billboard.prior
         intercept, local_intercept = billboard.intercept, billboard.fit_intercept
     else:
         embedding, mean, intercept, local_intercept = np.asarray(billboard), None, 0.0, False
+        prior = None
     total = 0.0
     for block in users.blocks():
         people = slice(block.first, block.first + block.n_users)
-        heads, own = fit_heads(block, embedding, mean, intercept, local_intercept)
+        heads, own = fit_heads(block, embedding, mean, intercept, local_intercept, prior)
         error = heads @ embedding.T - truth.heads[people] @ truth.embedding.T + (0.0 if mean is None else mean)
         total += float((error**2).sum() + ((own + intercept) ** 2).sum())
     return total / users.n_users + truth.noise**2

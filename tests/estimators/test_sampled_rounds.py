@@ -58,19 +58,19 @@ def test_every_round_draws_two_samples_of_its_own_and_there_are_no_more_than_wer
         seen.append(np.flatnonzero(users._weights))
         return gradients_of(users, lowest)
 
-    rounds.release(noting, 121, "round 1")
-    rounds.release(noting, 121, "round 2")
+    rounds.release(noting, (), 121, "round 1")
+    rounds.release(noting, (), 121, "round 2")
     assert len(seen) == 4
     assert all(abs(len(people) / USERS.n_users - 0.3) < 0.05 for people in seen)
     assert all(abs(len(np.intersect1d(one, seen[0])) / USERS.n_users - 0.09) < 0.03 for one in seen[1:])
     with pytest.raises(BudgetError, match="all 2 steps"):
-        rounds.release(noting, 121, "round 3")
+        rounds.release(noting, (), 121, "round 3")
 
 
 def test_the_noise_of_a_sum_is_as_stated() -> None:
     """Standard deviation over 12 entries × 200 rounds within 6 %: a false alarm once in 10,000 seeds; this one is fixed."""
     rounds = SampledRounds(USERS, 0.3, 200, 12, 0.1, BUDGET, Door(InMemoryLedger(BUDGET), randomness_from(3)))
-    nobody = [rounds.release(lambda users, lowest: _empty(users, lowest), 121, "r") for _ in range(200)]
+    nobody = [rounds.release(_empty, (), 121, "r") for _ in range(200)]
     spread = np.std([one.value / one.noise_std for one in nobody])
     assert spread == pytest.approx(1.0, rel=0.06)
     assert nobody[0].noise_std >= rounds._sums.event.noise_multiplier * 2 ** ((nobody[0].edge - 121) / 2)

@@ -5,6 +5,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from commonground.heads.ridge import STRENGTHS, fit_head, fit_heads
+from commonground.users import Block
 from populations import ragged_block
 
 
@@ -63,3 +64,24 @@ def test_one_row_and_no_signal() -> None:
     collinear = fit_head(np.ones((6, 3)), np.full(6, 3.0), np.eye(3)[:, :2], None, 0.0, False)
     np.testing.assert_allclose(collinear.predict(np.ones((1, 3))), [3.0], rtol=1e-6)
     assert "private" in repr(one)
+
+
+def test_with_a_prior_people_with_few_rows_take_its_ridge_matrix(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.standard_normal((3, 3))
+    A, y, prior = rng.standard_normal((2, 3)), rng.standard_normal(2), root @ root.T + 0.1 * np.eye(3)
+    block = Block(A, y, np.array([0, 1, 2]), first=0)
+    heads, _ = fit_heads(block, np.eye(3), None, 0.0, False, prior)
+    for row, label, head in zip(A, y, heads, strict=True):
+        np.testing.assert_allclose(head, np.linalg.solve(np.outer(row, row) + prior, row * label), atol=1e-9)
+
+
+@pytest.mark.parametrize("rows", [5, 40])
+def test_with_a_prior_others_mix_its_strength_with_their_own(rows: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    A, y, prior = rng.standard_normal((rows, 2)), rng.standard_normal(rows), np.array([[0.3, 0.1], [0.1, 0.2]])
+    v = np.linalg.lstsq(A, y, rcond=None)[0]
+    own = 2 * ((y - A @ v) ** 2).sum() / (rows - 2) / (v @ prior @ v)
+    strength = own ** ((rows - 2) / (rows + 2))
+    heads, _ = fit_heads(Block(A, y, np.array([0, rows]), first=0), np.eye(2), None, 0.0, False, prior)
+    np.testing.assert_allclose(heads[0], np.linalg.solve(A.T @ A + strength * prior, A.T @ y), atol=1e-9)

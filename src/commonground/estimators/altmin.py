@@ -1,8 +1,6 @@
 """Private alternating minimisation: heads and embedding by turns, each at its best given the other (P1, Algorithms 1 to 3)."""
 
 from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,7 @@ from commonground.contributions.convex_gradients import convex_gradient_sums, si
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
-from commonground.engines import Engine, sum_over_people
-from commonground.engines.local import Sum
+from commonground.engines import seen_through, sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
@@ -281,18 +278,4 @@ def _with_signs(users: Users) -> Users:
     """The same people with labels ±1, wherever their rows are."""
     if not users.rows_are_here:
         raise InputError("loss='logistic' needs labels of -1 and 1, which nodes cannot be asked to make of theirs yet.")
-    signed = copy(users)
-    signed.engine = _Signs(users.engine)
-    return signed
-
-
-@dataclass(frozen=True)
-class _Signs:
-    """An engine that asks another one about labels ±1."""
-
-    engine: Engine | None
-
-    def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-        as_they_are = copy(users)
-        as_they_are.engine = self.engine
-        return sum_over_people(as_they_are, signed_block_sum, block_sum, *public)
+    return seen_through(users, signed_block_sum)

@@ -1,7 +1,8 @@
 """Private FedRep: one shared embedding for everybody, one small head for each (P2, Algorithms 1 and 2)."""
 
+from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,10 +18,12 @@ from commonground.engines.device import on_device
 from commonground.errors import InputError
 from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.coordinates import back, people_in, release_coordinates, share_of_correlations
 from commonground.estimators.feature_energy import release_feature_energy
 from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep_sparse import sparse_recipe
 from commonground.estimators.few_people import FEW, information
+from commonground.estimators.head_prior import release_head_prior
 from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.sampled_rounds import SampledRounds
@@ -31,18 +34,23 @@ from commonground.progress import progress_bar
 from commonground.users import Block, Users
 
 N_ROUNDS = 16
+EXPECTED_RANK = 2  # by which the budget is divided where the rank is not known yet
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
-# Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
+# Parts of μ², divided by their sum: those of the mean are spent only with shared_mean=True, those of the coordinates only where
+# they can be seen.
 SHARES = {
     "mean locate": 0.01,
     "mean sizes": 0.01,
     "mean rounds": 0.13,
+    "scales": 0.008,  # of features, against each other
+    "correlations": 0.08,  # of features; less where less is enough
     "scale": 0.01,  # one number: how large features are
     "init": 0.11,
     "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
     "sizes": 0.06,  # the histograms that choose each round's clip
     "rounds": 0.65,
+    "prior": 0.006,  # of heads, for people with few rows
 }
 
 
@@ -54,7 +62,8 @@ class PrivateFedRep(PersonalModel):
 
     Parameters
     ----------
-    rank : k, the number of shared directions; fewer than the features.
+    rank : k, the number of shared directions; fewer than the features. "auto": as many, up to 20, as stand out of the known
+        noise of the released start (free); ``billboard_.rank`` tells.
     epsilon, delta : the budget for everything that is published, per person.
     budgets : everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order
         of ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
@@ -72,22 +81,27 @@ class PrivateFedRep(PersonalModel):
 
     Notes
     -----
-    Follows P2 Algorithm 1 with these changes, all measured in docs/private_fedrep.md. Line 5: heads and gradients use all
-    of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted directions, so
-    the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the residual degrees of
-    freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step is shrunk by the known
-    noise; where people are few, rounds are many, small and followed more closely (``few_people``). Algorithm 2 is replaced by the
-    second moment of everybody's own direction, which needs no clip.
+    Follows P2 Algorithm 1 with these changes, all measured in docs/private_fedrep.md. Line 5: heads and gradients use
+    all of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted
+    directions, so the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the
+    residual degrees of freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step
+    is shrunk by the known noise; where people are few, rounds are many, small and followed more closely
+    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip.
+    All of it happens in coordinates in which features vary alike, which are released first (``coordinates``); the
+    billboard is in the features' own. Last, a prior for the heads of people with few rows is released (``head_prior``).
 
-    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
-    data and reaches the billboard, each through the gate: the histogram of feature energies (√2); the sum of u_j u_jᵀ
-    (√2 in Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
-    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram, size
-    histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
-    (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person with the
-    largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What
+    reads data and reaches the billboard, each through the gate: three histograms of sizes (√2) and clipped sums (2C) of
+    the scales of features, and twice the sum of their moments of Frobenius norm one (√2, as they are positive matrices;
+    symmetric half), unless people are too few; the histogram of feature energies (√2); the sum of u_j u_jᵀ (√2 in
+    Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
+    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram,
+    size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
+    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are shares of the μ of (ε, δ) (``SHARES``) and
+    compose exactly. With personal budgets these sensitivities and costs are those of the person with the largest;
+    another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
     releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
-    Rank, rounds, quantile and step sizes are constants or functions of releases.
+    Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -101,7 +115,7 @@ class PrivateFedRep(PersonalModel):
 
     def __init__(
         self,
-        rank: int = 2,
+        rank: int | Literal["auto"] = 2,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
@@ -134,10 +148,11 @@ class PrivateFedRep(PersonalModel):
 
     @property
     def _takes_sparse(self) -> bool:
-        return self.recipe == "default" and self.sample_rate is None and self.device == "cpu"
+        return self.recipe == "default" and self.rank != "auto" and self.sample_rate is None and self.device == "cpu"
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
-        check_rank(self.rank, users.n_features, "PrivateFedRep")
+        if self.rank != "auto" or self.recipe == "paper":
+            check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
@@ -146,11 +161,11 @@ class PrivateFedRep(PersonalModel):
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
-            shared, local_intercept = None, False
-            embedding = paper_embedding(users, self.rank, budget, door, self.paper_settings or PaperSettings())
+            shared, local_intercept, prior = None, False, None
+            embedding = paper_embedding(users, int(self.rank), budget, door, self.paper_settings or PaperSettings())
         elif self.recipe == "default":
             local_intercept = self.fit_intercept
-            shared, embedding = self._default_recipe(users, budget, door)
+            shared, embedding, prior = self._default_recipe(users, budget, door)
         else:
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
         return Billboard(
@@ -165,28 +180,33 @@ class PrivateFedRep(PersonalModel):
                 budget,
                 users,
                 budgets=self._personal,
-                rank=self.rank,
+                rank=embedding.shape[1],
                 noise=door.randomness.mixed_description if self.sample_rate is not None else None,
             ),
+            prior=prior,
         )
 
-    def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
+    def _default_recipe(
+        self, users: Users, budget: Budget, door: Door
+    ) -> tuple[SharedMean | None, np.ndarray, np.ndarray | None]:
+        """w₀, U and the prior of heads."""
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         if users.sparse:
-            return sparse_recipe(
-                users, self.rank, self.fit_intercept, self.shared_mean, self.n_rounds, budget, door, self.verbose
-            )
-        known = information(users.total_weight, users.n_features, self.rank, budget.mu)
-        few = self.n_rounds is None and not self.shared_mean and known < FEW and self.sample_rate is None
+            model = int(self.rank), self.fit_intercept, self.shared_mean, self.n_rounds
+            return *sparse_recipe(users, *model, budget, door, self.verbose), None
+        people, d = users.total_weight, users.n_features
+        k = EXPECTED_RANK if self.rank == "auto" else self.rank
+        few = self.n_rounds is None and not self.shared_mean and self.sample_rate is None
+        few = few and information(people, d, k, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
-        shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
-        if few:  # what is not for the mean or the scale is divided otherwise
-            rest = sum(shares[name] for name in few_people.shares_for_few(known))
-            shares = {**shares, **{name: rest * share for name, share in few_people.shares_for_few(known).items()}}
-        whole = sum(shares.values())
-        mu = budget.split({name: share / whole for name, share in shares.items()})
+        mu = budget.split(_shares(self.shared_mean, few, people, d, k, budget.mu))
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
+            transform = None
+            if not few:
+                costs = mu["scales"], mu.get("correlations", 0.0)
+                transform = release_coordinates(users, self.fit_intercept, door, *costs)
+                users = people_in(users, transform)
             energy = release_feature_energy(users, self.fit_intercept, door, mu["scale"])
             shared = None
             if self.shared_mean:
@@ -199,39 +219,60 @@ class PrivateFedRep(PersonalModel):
                     advance()
             U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             if few:
-                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance)
+                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
-            if self.sample_rate is not None:
-                beside = compose(mu[name] for name in mu if name not in ("sizes", "rounds"))
-                rounds = SampledRounds(users, self.sample_rate, n_rounds, U.size, beside, budget, door)
-                for t in range(n_rounds):
-                    sums_of = partial(_gradient_sums, U=U, shared=shared, local_intercept=self.fit_intercept)
-                    gradient = rounds.release(sums_of, edge, f"round {t + 1}")
-                    edge = gradient.edge
-                    U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
-                    advance()
-                return shared, U
+            sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)
+            one_round = {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5}
             for t in range(n_rounds):
-                name, one_round = (
-                    f"round {t + 1}",
-                    {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5},
-                )
-                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                name = f"round {t + 1}"
+                if shared is not None and sampled is None and t % MEAN_EVERY == MEAN_EVERY - 1:
                     shared = _refine_mean(users, U, shared, self.fit_intercept, energy, door, name, **one_round)
                 else:
-                    sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
-                    gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
+                    model = U, shared, self.fit_intercept
+                    if sampled is None:
+                        sums_from = partial(_gradient_sums, users, *model)
+                        gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
+                    else:
+                        gradient = sampled.release(_gradient_sums, model, edge, name)
                     edge = gradient.edge
                     U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
-        return shared, U
+            prior = release_head_prior(users, U, shared, self.fit_intercept, door, mu["prior"])
+        if transform is not None:  # θ = Tᵀ U v = Q (R v): heads and their prior turn along
+            U, R = np.linalg.qr(back(transform, U))
+            U, inverse = np.ascontiguousarray(U), np.linalg.inv(R)
+            prior = inverse.T @ prior @ inverse
+            shared = None if shared is None else replace(shared, coef=back(transform, shared.coef))
+        return shared, U, prior
+
+    def _sampled_rounds(
+        self, users: Users, n_rounds: int, entries: int, mu: dict[str, float], budget: Budget, door: Door
+    ) -> SampledRounds | None:
+        """None: every round reads everybody."""
+        if self.sample_rate is None:
+            return None
+        beside = compose(mu[name] for name in mu if name not in ("sizes", "rounds"))
+        return SampledRounds(users, self.sample_rate, n_rounds, entries, beside, budget, door)
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.recipe == "paper":
             heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
             return heads, np.zeros(block.n_users)
         return super()._block_heads(block)
+
+
+def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: float) -> dict[str, float]:
+    """What each step gets of μ², from public numbers; together one."""
+    shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
+    shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
+    if few:  # nothing for coordinates and heads, and what is not for the scale is divided otherwise
+        shares["scales"] = shares["correlations"] = shares["prior"] = 0.0
+        parts = few_people.shares_for_few(information(n_people, d, k, mu))
+        rest = sum(shares[name] for name in parts)
+        shares |= {name: rest * part for name, part in parts.items()}
+    whole = sum(shares.values())
+    return {name: share / whole for name, share in shares.items() if share > 0.0}
 
 
 def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, energy: float) -> np.ndarray:

@@ -12,6 +12,7 @@ in advance as two ``SampledGaussianEvent``; dp-accounting composes their privacy
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,14 +49,19 @@ class SampledRounds:
         )
         self._sizes, self._sums = (door.sampled(event) for event in plan)
 
-    def release(self, sums_of: Callable[..., BinnedSums], last_edge: int, name: str) -> ClippedGradient:
-        """As ``rounds.release_clipped``, with a sample for the sizes and another for the sum."""
+    def release(
+        self, sums_of: Callable[..., BinnedSums], model: tuple[Any, ...], last_edge: int, name: str
+    ) -> ClippedGradient:
+        """As ``rounds.release_clipped``, with a sample for the sizes and another for the sum.
+
+        ``sums_of(people, *model, lowest)`` are the people's contributions.
+        """
         first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
-        drawn = sums_of(self._drawn(self._sizes), lowest=first)
+        drawn = sums_of(self._drawn(self._sizes), *model, first)
         sizes = self._sizes.release(drawn.histogram(f"{name}: sizes"))
         edge = int(np.clip(round(quantile_bin(sizes, first, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
         clip_norm = lower_edge(edge)
-        drawn = sums_of(self._drawn(self._sums), lowest=first)
+        drawn = sums_of(self._drawn(self._sums), *model, first)
         total = clip_norm * self._sums.release(drawn.clipped_at(edge, f"{name}: clipped sum").in_units_of(clip_norm))
         # How many were drawn is secret; how many are expected is not.
         people = max(effective_people(sizes, first, edge), 0.1 * self.rate * self._users.n_users)

@@ -4,6 +4,9 @@ Given the billboard, a person's head reads nobody's rows but her own, so every c
 rows than coefficients the strength is k σ̂²/‖v̂‖² (Hoerl, Kennard and Baldwin): next to nothing when her rows fit well, strong
 when they are noise. With fewer there is no residual to judge by, and the strength is picked from a grid by leave-one-out
 error, exact through the hat matrix. So everybody gets a head, also with a single row.
+
+Where the billboard has a prior, a ridge matrix Λ that suits people in general, heads are solved for in the coordinates in which
+it is the identity. Who has too few rows to judge by takes its strength, one; others a mixture of it and their own.
 """
 
 import math
@@ -20,6 +23,7 @@ from commonground.users import Block
 # Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
 STRENGTHS = np.array([1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])
 _WORTHWHILE = 0.95
+_PRIOR_ROWS = 4  # what the prior's strength counts for, against a person's rows beyond k
 _SMALLEST = 1e-13  # of the mean eigenvalue: collinear rows must not divide by zero
 
 
@@ -42,7 +46,7 @@ def _leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, candida
 
 
 @njit(parallel=True, cache=True, nogil=True)
-def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, strengths):  # type: ignore[no-untyped-def]
+def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, has_prior, strengths):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     heads = np.zeros((n, k))
     intercepts = np.zeros(n)
@@ -81,6 +85,10 @@ def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, strengths):  # 
             noise = max((r * r).sum() - (projected * projected).sum(), 0.0) / dof
             signal = (projected * projected / eigenvalues).sum()
             ridge = k * noise / signal if signal > 0.0 else mean_eigenvalue
+            if has_prior:
+                ridge **= dof / (dof + _PRIOR_ROWS)
+        elif has_prior:
+            ridge = 1.0
         elif m == 1:  # nothing is left when one is left out: believe half of it
             ridge = np.trace(gram)
         else:
@@ -95,22 +103,31 @@ def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, strengths):  # 
 
 
 def fit_heads(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, local_intercept: bool
+    block: Block,
+    embedding: np.ndarray,
+    mean: np.ndarray | None,
+    shared_intercept: float,
+    local_intercept: bool,
+    prior: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(people, k) heads and (people,) local intercepts, the latter on top of the shared one."""
     if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
         return np.zeros((block.n_users, 0)), np.zeros(block.n_users)
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
+    U = np.asarray(embedding, dtype=np.float64)
+    to_own = np.eye(U.shape[1]) if prior is None else np.linalg.inv(np.linalg.cholesky(prior)).T
+    U = U if prior is None else U @ to_own
     if (
         block.sparse
     ):  # the same heads, on k + 1 dense features: her rows' coordinates, and what the shared mean predicts
-        k = embedding.shape[1]
-        block = replace(block, X=np.column_stack([block.X @ embedding, block.X @ w]))
-        embedding, w = np.eye(k + 1, k), np.eye(k + 1)[k]
-    return _fit(
-        block.X, block.y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w, shared_intercept,
-        local_intercept, STRENGTHS,
+        k = U.shape[1]
+        block = replace(block, X=np.column_stack([block.X @ U, block.X @ w]))
+        U, w = np.eye(k + 1, k), np.eye(k + 1)[k]
+    heads, intercepts = _fit(
+        block.X, block.y, block.offsets, np.ascontiguousarray(U), w, shared_intercept, local_intercept, prior is not None,
+        STRENGTHS,
     )  # fmt: skip
+    return heads if prior is None else heads @ to_own.T, intercepts
 
 
 @dataclass(frozen=True)

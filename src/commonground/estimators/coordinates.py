@@ -1,0 +1,123 @@
+"""Coordinates in which features vary alike: what gradient steps and directions of a shared embedding need.
+
+Two things are released, both scale-free. **Scales**: the mean over people of log₂ of each feature's energy, against the person's
+own median; in a few rounds, each about the last estimate, so that the clip and its noise shrink from what scales differ by
+(units: age and income) to what people differ by. **Correlations**: the sum of everybody's X_jᵀX_j of Frobenius norm one, twice.
+The first look evens out what stands out of its noise; in the coordinates found so far, directions in which features vary little
+are no longer small, and the second look sees them. The rest uses releases and their known noise only, and is free.
+
+Where releases show nothing, rows stay as they are, and no round is slowed down. Where noise would hide correlations anyway, which
+public numbers tell, nothing is spent on them.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from commonground.clipping import BinnedSums, bin_of, from_symmetric_half
+from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
+from commonground.engines import seen_through, sum_over_people
+from commonground.estimators.rounds import Door, release_clipped, signal_share
+from commonground.users import Users
+
+SCALE_ROUNDS, MOMENT_ROUNDS = 3, 2
+SIZES_OF_SCALES = 0.2  # of what scales cost: the histograms of sizes
+_OCTAVES = 1.0  # of energy, by which some feature must differ from the middle one for scales to matter
+_CONDITION = 1.5  # of the moment, from which on correlations matter
+# n μ/d^1.5, the eigenvalues of n moments against the noise: enough for condition numbers up to 100, and the least of use
+ENOUGH, LEAST = 4.0, 1.0
+_SURE = 4.0  # standard deviations: one in 30,000 fits changes coordinates for nothing
+_OF_NOISE = 0.5  # standard deviations of the noise's eigenvalues, up to which variances are raised
+
+
+def people_in(users: Users, transform: np.ndarray | None) -> Users:
+    """The same people; what is summed over them sees their rows in the new coordinates."""
+    return users if transform is None else seen_through(users, in_coordinates, transform)
+
+
+def back(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
+    """Coefficients, (d,) or (d, k), for x from those for z = T x."""
+    if transform is None:
+        return coefficients
+    return transform.T @ coefficients if transform.ndim == 2 else (transform * coefficients.T).T
+
+
+def share_of_correlations(n_people: float, d: int, mu: float, most: float) -> float:
+    """What is enough to see correlations, if that is less than ``most``; nothing where that would not show any.
+
+    >>> [round(share_of_correlations(n, 50, 0.2367, most=0.08), 3) for n in (2_000, 5_000, 20_000, 100_000)]
+    [0.0, 0.08, 0.08, 0.004]
+    """
+    seen = n_people * mu / d**1.5
+    share = min(most, (ENOUGH / seen) ** 2)
+    return share if share**0.5 * seen > LEAST else 0.0
+
+
+def release_coordinates(
+    users: Users, centred: bool, door: Door, mu_scales: float, mu_correlations: float
+) -> np.ndarray | None:
+    """T of the coordinates z = T x, a (d, d) matrix or a (d,) vector of scales; None where rows are fine as they are."""
+    transform = release_scales(users, centred, door, mu_scales)
+    for t in range(MOMENT_ROUNDS if mu_correlations > 0.0 else 0):
+        seen, mu = people_in(users, transform), mu_correlations / MOMENT_ROUNDS**0.5
+        even = release_evening(seen, centred, door, mu, f"feature moment {t + 1}")
+        if even is not None:
+            before = np.eye(users.n_features) if transform is None else transform
+            transform = even * before if before.ndim == 1 else even @ before
+    return transform
+
+
+def release_scales(users: Users, centred: bool, door: Door, mu: float) -> np.ndarray | None:
+    """(d,) factors that bring features to one scale; None if they have one."""
+    d = users.n_features
+    octaves = np.zeros(d)
+    one_round = {"mu_size": mu * (SIZES_OF_SCALES / SCALE_ROUNDS) ** 0.5}
+    one_round["mu_sum"] = mu * ((1 - SIZES_OF_SCALES) / SCALE_ROUNDS) ** 0.5
+    edge = bin_of(32.0 * d)  # the window around it: from √d/4, sampling error alone, to 45√d, factors of 10⁶ either way
+    for t in range(SCALE_ROUNDS):
+        sums_from = partial(_profile_sums, users, octaves, centred)
+        profile = release_clipped(sums_from, edge, door, name=f"feature scales {t + 1}", **one_round)
+        share = signal_share(profile.value, profile.noise_std, d)
+        octaves = octaves + share / profile.people * profile.value[0]
+        edge = profile.edge
+    octaves -= np.median(octaves)
+    return 2.0 ** (-octaves / 2) if np.abs(octaves).max() > _OCTAVES else None
+
+
+def release_evening(users: Users, centred: bool, door: Door, mu: float, name: str) -> np.ndarray | None:
+    """(d, d) inverse root of everybody's moment; None if its directions cannot be told apart."""
+    sums = sum_over_people(users, feature_moment_sums, centred)
+    half = door.release(sums.bounded(name), mu)
+    eigenvalues, Q = np.linalg.eigh(from_symmetric_half(half.value, users.n_features))
+    variances = true_variances(eigenvalues, half.noise_std)
+    if not differ(eigenvalues, half.noise_std) or variances[-1] < _CONDITION * variances[0]:
+        return None
+    return np.asarray((Q * np.sqrt(variances.mean() / variances)) @ Q.T)
+
+
+def differ(eigenvalues: np.ndarray, noise_std: float) -> bool:
+    """Whether they differ by more than noise explains: the squares of its p numbers add up to p σ², give or take √(2p) σ²."""
+    p = len(eigenvalues) * (len(eigenvalues) + 1) / 2
+    return float(((eigenvalues - eigenvalues.mean()) ** 2).sum()) > (p + _SURE * (2 * p) ** 0.5) * noise_std**2
+
+
+def true_variances(eigenvalues: np.ndarray, noise_std: float) -> np.ndarray:
+    """How much features vary along the eigenvectors of a noisy moment, from its eigenvalues alone.
+
+    Noise pushes eigenvalues apart. What is left along their directions, λ − 2s² Re g(λ) with g the Stieltjes transform of the
+    spectrum and s² = d σ²/2, is exact for many features (J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, "Rotational invariant
+    estimator for general noisy matrices", IEEE Trans. Inf. Theory 62, 2016). Off-diagonals have half the noise's variance.
+
+    >>> true_variances(np.array([1.0, 2.0, 8.0]), noise_std=1e-6).round(6).tolist()
+    [1.0, 2.0, 8.0]
+    """
+    d = len(eigenvalues)
+    spread = noise_std * (d / 2) ** 0.5
+    gaps = eigenvalues[:, None] - eigenvalues
+    pull = (gaps / (gaps**2 + spread**2 / d)).mean(axis=1)
+    variances = np.maximum.accumulate(eigenvalues - 2 * spread**2 * pull)
+    return np.maximum(variances, max(_OF_NOISE * spread, 1e-3 * abs(float(eigenvalues.mean())), 1e-300))
+
+
+def _profile_sums(users: Users, octaves: np.ndarray, centred: bool, lowest: int) -> BinnedSums:
+    return sum_over_people(users, scale_profile_sums, octaves, centred, lowest)

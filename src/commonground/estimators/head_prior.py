@@ -1,0 +1,34 @@
+"""What is known of a head before its person's rows are seen: a released prior, for people with few rows.
+
+With heads v ~ N(0, P) and labels of noise σ, the best head is the ridge solution with the matrix Λ = σ² P⁻¹. Released are, both
+scale-free, the second moment of heads' directions, which is the shape of P, and a histogram of k s²/‖v‖², whose median is the
+size of Λ.
+"""
+
+import numpy as np
+
+from commonground.clipping import from_symmetric_half, lower_edge
+from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
+from commonground.engines import sum_over_people
+from commonground.estimators.moment_system import believed
+from commonground.estimators.rounds import Door
+from commonground.estimators.shared_mean import SharedMean
+from commonground.thresholds import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.users import Users
+
+
+def release_head_prior(
+    users: Users, U: np.ndarray, shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
+) -> np.ndarray:
+    """Λ, (k, k): the ridge matrix of somebody who has told nothing yet. Half of μ² for each of the two releases."""
+    k = U.shape[1]
+    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
+    public = U, mean, intercept, local_intercept
+    counts = door.release(sum_over_people(users, head_noise_counts, *public).bounded("head noise"), mu / 2**0.5)
+    first = densest_window(counts.value, counts.noise_std)
+    noise = lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
+    half = door.release(sum_over_people(users, head_direction_sums, *public).bounded("head directions"), mu / 2**0.5)
+    moment = from_symmetric_half(half.value, k)
+    people = max(float(np.trace(moment)), half.noise_std * k**0.5)
+    shape = believed(moment / people, np.eye(k) / k, half.noise_std / people)
+    return np.asarray(noise * np.linalg.inv(k * shape))
