@@ -276,6 +276,4 @@ def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 def _with_signs(users: Users) -> Users:
     """The same people with labels ±1, wherever their rows are."""
-    if not users.rows_are_here:
-        raise InputError("loss='logistic' needs labels of -1 and 1, which nodes cannot be asked to make of theirs yet.")
     return seen_through(users, signed_block_sum)

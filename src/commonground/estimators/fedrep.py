@@ -193,8 +193,8 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         if users.sparse:
-            model = int(self.rank), self.fit_intercept, self.shared_mean, self.n_rounds
-            return *sparse_recipe(users, *model, budget, door, self.verbose), None
+            settings = int(self.rank), self.fit_intercept, self.shared_mean, self.n_rounds
+            return *sparse_recipe(users, *settings, budget, door, self.verbose), None
         people, d = users.total_weight, users.n_features
         k = EXPECTED_RANK if self.rank == "auto" else self.rank
         few = self.n_rounds is None and not self.shared_mean and self.sample_rate is None

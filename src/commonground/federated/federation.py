@@ -25,7 +25,7 @@ from commonground.errors import CommongroundError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
 from commonground.federated.guarantee import NoiseShares
 from commonground.federated.node import TRUST
-from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
+from commonground.federated.questions import CONTRIBUTIONS, Noised, Question, known
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack
 from commonground.gate import ScatteredSum
 from commonground.gate.release import noise_margin
@@ -102,11 +102,12 @@ class Federation(Users):
     # ---- as an engine --------------------------------------------------------------------------------------------
 
     def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-        name = block_sum.__name__
-        if CONTRIBUTIONS.get(name) is not block_sum:
-            raise InputError(f"nodes cannot be asked for {name!r}; they know {', '.join(CONTRIBUTIONS)}.")
+        for function in (block_sum, *filter(callable, public)):
+            if not known(function):
+                name = function.__name__
+                raise InputError(f"nodes cannot be asked for {name!r}; they know {', '.join(CONTRIBUTIONS)}.")
         template: Any = block_sum(nobody(self.n_features), *public)
-        question = Question(name, public)
+        question = Question(block_sum.__name__, public)
         if self.trust == "nodes":
             return RemoteSums(self, question, _for_all(template, self.n_users))  # type: ignore[return-value]
         return added(self._collect(question, partial(checked_sums, template)))

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from commonground.contributions.convex_gradients import convex_gradient_sums
+from commonground.contributions.convex_gradients import convex_gradient_sums, signed_block_sum
+from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
 from commonground.contributions.directions import direction_sums, energy_counts
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
+from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.contributions.whitened import whitened_gradient_sums
 
@@ -26,9 +28,15 @@ CONTRIBUTIONS: dict[str, Callable[..., Any]] = {
         embedding_moment_sizes,
         embedding_moment_sums,
         energy_counts,
+        feature_moment_sums,
+        head_direction_sums,
+        head_noise_counts,
+        in_coordinates,
         mean_feature_sums,
         mean_gradient_sums,
         residual_gradient_sums,
+        scale_profile_sums,
+        signed_block_sum,
         whitened_gradient_sums,
     )
 }
@@ -57,13 +65,18 @@ class Question:
 
 
 def fits(public: tuple[Any, ...], n_features: int) -> bool:
-    """Whether arguments are what these functions take: plain numbers and text, and arrays with one entry or row per feature.
+    """Whether arguments are what these functions take: numbers, text, one another, and arrays with one entry or row per feature.
 
     Compiled code reads arrays without looking at their length, so a shorter one must not get there.
     """
     return all(
         (argument.dtype == np.float64 and argument.ndim in (1, 2) and len(argument) == n_features)
         if isinstance(argument, np.ndarray)
-        else argument is None or isinstance(argument, bool | int | float | str)
+        else argument is None or isinstance(argument, bool | int | float | str) or known(argument)
         for argument in public
     )
+
+
+def known(function: Any) -> bool:
+    """Whether this is a function that nodes can be asked for."""
+    return callable(function) and CONTRIBUTIONS.get(getattr(function, "__name__", "")) is function

@@ -6,7 +6,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from commonground.errors import CommongroundError
-from commonground.federated.questions import Noised, Question
+from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
 
 INTRODUCE = "introduce"
 _CONFIG, _ARRAYS = "config", "arrays"
@@ -30,12 +30,14 @@ def unpack(records: RecordDict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
 
 
 def pack_question(question: Question) -> RecordDict:
-    """Arguments by position; what is neither an array nor None is a plain number or text."""
+    """Arguments by position: arrays, functions by their names, plain numbers and text; None is left out."""
     config: dict[str, Any] = {"ask": question.function, "arguments": len(question.public)}
     arrays = {}
     for at, argument in enumerate(question.public):
         if isinstance(argument, np.ndarray):
             arrays[f"argument {at}"] = argument
+        elif callable(argument):
+            config[f"function {at}"] = argument.__name__
         elif argument is not None:
             config[f"argument {at}"] = argument.item() if isinstance(argument, np.generic) else argument
     if (noised := question.noised) is not None:
@@ -46,8 +48,7 @@ def pack_question(question: Question) -> RecordDict:
 
 def unpack_question(config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Question:
     try:
-        places = [f"argument {at}" for at in range(config["arguments"])]
-        public = tuple(arrays[place] if place in arrays else config.get(place) for place in places)
+        public = tuple(_argument(at, config, arrays) for at in range(config["arguments"]))
         noised = None
         if "method" in config:
             edges = tuple(int(edge) for edge in config["method arguments"])
@@ -57,3 +58,9 @@ def unpack_question(config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Qu
         return Question(str(config["ask"]), public, noised)
     except (KeyError, TypeError, ValueError):
         raise WireError("a question that cannot be read") from None
+
+
+def _argument(at: int, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+    if f"function {at}" in config:
+        return CONTRIBUTIONS[config[f"function {at}"]]
+    return arrays.get(f"argument {at}", config.get(f"argument {at}"))
