@@ -81,6 +81,8 @@ class Users:
     `max_rows_per_user`; the number of people is public.
     """
 
+    rows_are_here = True  # False: at nodes, which give sums only
+
     def __init__(
         self,
         people: People,

@@ -49,7 +49,7 @@ from commonground.progress import progress_bar, progress_line
 from commonground.tables import ParquetSource, PathLike, Scratch, choose_columns, table_files
 from commonground.users import Block, Users
 
-START_SECONDS = 60  # a reader must have answered by then
+START_SECONDS = 120  # a reader must have answered by then
 MOST_LOSSES = 3  # of one partition: more are no accident
 
 
@@ -226,6 +226,8 @@ class RayEngine:
 
 class RemoteUsers(Users):
     """People whose rows and ids are with the readers."""
+
+    rows_are_here = False
 
     def __init__(self, engine: RayEngine):
         columns, opened = engine.reading.columns, engine.opened
