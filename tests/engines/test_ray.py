@@ -123,6 +123,52 @@ def test_rows_and_ids_stay_where_they_are(cluster: Any, folder: Path) -> None:
         cg.NonPrivateFedRep().fit(users)
 
 
+def test_train_on_a_cluster(
+    cluster: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def train(table: Path | str, *options: str) -> tuple[int, str]:
+        arguments = ["train", str(table), "--out", str(tmp_path / "board"), "--features", ",".join(FEATURES), *options]
+        monkeypatch.setattr("sys.argv", ["commonground", *arguments])
+        monkeypatch.setattr(cli, "to_people", Console(stderr=True, width=500))
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return code, capsys.readouterr().err
+
+    on_ray = ("--engine", "ray", "--address", cluster.address)
+    seed = ("--simulation-seed", "5", "--rounds", "4", "--epsilon", "4")
+    code, shown = train(f"file://{folder / 'scattered'}", *on_ray, *seed)
+    assert code == 0
+    assert "training" in shown
+    same_numbers(
+        fedrep().fit(cg.Users.from_table(folder / "scattered", features=FEATURES)).billboard_,
+        cg.Billboard.load(tmp_path / "board"),
+    )
+    (tmp_path / "rows.csv").write_text("user_id,y,x0\n1,2,3\n")
+    for table, options, message in (
+        (folder / "grouped", ("--engine", "spark"), "engine must be 'local' or 'ray', got 'spark'"),
+        (folder / "grouped", ("--address", "somewhere"), "Pass engine='ray' with it"),
+        (folder / "grouped", ("--engine", "ray", "--address", "127.0.0.1:1"), "uses the Ray cluster at"),
+        (tmp_path / "rows.csv", on_ray, "engine='ray' reads Parquet files"),
+        (f"file://{tmp_path}/nowhere", on_ray, "There is nothing at"),
+        ("unheard-of://table", on_ray, "cannot be opened"),
+        (folder / "grouped", (*on_ray, "--label", "z"), "There is no column 'z'"),
+    ):
+        code, shown = train(table, *options)
+        assert code == 2
+        assert message in shown
+
+
+def test_an_address_where_nobody_answers_is_said_at_once() -> None:
+    from commonground.engines.ray import require_answer
+
+    with pytest.raises(OSError, match="refused"):
+        require_answer("127.0.0.1:1")
+    require_answer("auto")
+
+
 class Killing:
     """An engine during whose third sum something is killed. It waits in every block, so that the sum is not over by then."""
 
@@ -180,49 +226,3 @@ def test_without_workers_the_fit_stops_and_what_was_released_stays_charged(
     charges = [text for text, _ in people.events() if '"charge"' in text]
     assert len(charges) == 2  # the releases of the first two sums; nothing of the third
     assert people.account().charged > 0
-
-
-def test_train_on_a_cluster(
-    cluster: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def train(table: Path | str, *options: str) -> tuple[int, str]:
-        arguments = ["train", str(table), "--out", str(tmp_path / "board"), "--features", ",".join(FEATURES), *options]
-        monkeypatch.setattr("sys.argv", ["commonground", *arguments])
-        monkeypatch.setattr(cli, "to_people", Console(stderr=True, width=500))
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as stop:
-            code = int(stop.code or 0)
-        return code, capsys.readouterr().err
-
-    on_ray = ("--engine", "ray", "--address", cluster.address)
-    seed = ("--simulation-seed", "5", "--rounds", "4", "--epsilon", "4")
-    code, shown = train(f"file://{folder / 'scattered'}", *on_ray, *seed)
-    assert code == 0
-    assert "training" in shown
-    same_numbers(
-        fedrep().fit(cg.Users.from_table(folder / "scattered", features=FEATURES)).billboard_,
-        cg.Billboard.load(tmp_path / "board"),
-    )
-    (tmp_path / "rows.csv").write_text("user_id,y,x0\n1,2,3\n")
-    for table, options, message in (
-        (folder / "grouped", ("--engine", "spark"), "engine must be 'local' or 'ray', got 'spark'"),
-        (folder / "grouped", ("--address", "somewhere"), "Pass engine='ray' with it"),
-        (folder / "grouped", ("--engine", "ray", "--address", "127.0.0.1:1"), "uses the Ray cluster at"),
-        (tmp_path / "rows.csv", on_ray, "engine='ray' reads Parquet files"),
-        (f"file://{tmp_path}/nowhere", on_ray, "There is nothing at"),
-        ("unheard-of://table", on_ray, "cannot be opened"),
-        (folder / "grouped", (*on_ray, "--label", "z"), "There is no column 'z'"),
-    ):
-        code, shown = train(table, *options)
-        assert code == 2
-        assert message in shown
-
-
-def test_an_address_where_nobody_answers_is_said_at_once() -> None:
-    from commonground.engines.ray import require_answer
-
-    with pytest.raises(OSError, match="refused"):
-        require_answer("127.0.0.1:1")
-    require_answer("auto")

@@ -49,7 +49,7 @@ from commonground.progress import progress_bar, progress_line
 from commonground.tables import ParquetSource, PathLike, Scratch, choose_columns, table_files
 from commonground.users import Block, Users
 
-START_SECONDS = 60  # a reader must have answered by then
+START_SECONDS = 120  # a reader must have answered by then
 MOST_LOSSES = 3  # of one partition: more are no accident
 
 
@@ -149,6 +149,10 @@ class Readers:
                                 self._start(home)
                 yield results.pop(number)
 
+    @property
+    def all_lost(self) -> bool:
+        return not any(self._at_home) and not self._coming
+
     def forget(self, keys: Sequence[Any]) -> None:
         if ray.is_initialized():
             for reader in self._at_home:
@@ -174,7 +178,7 @@ def connect(address: str | None) -> Readers:
             f"This process uses the Ray cluster at {here} already, so not {address!r}. Call ray.shutdown()."
         )
     known = None if _readers is None else _readers()
-    if known is not None and ray.is_initialized():
+    if known is not None and ray.is_initialized() and not known.all_lost:
         return known
     if not ray.is_initialized():
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -226,6 +230,8 @@ class RayEngine:
 
 class RemoteUsers(Users):
     """People whose rows and ids are with the readers."""
+
+    rows_are_here = False
 
     def __init__(self, engine: RayEngine):
         columns, opened = engine.reading.columns, engine.opened

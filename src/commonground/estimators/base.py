@@ -55,7 +55,7 @@ class PersonalModel(BaseEstimator):
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
             raise
-        self.user_ids_ = people.ids if people.engine is None else None
+        self.user_ids_ = people.ids if people.rows_are_here else None
         self._position_of: dict[Any, int] | None = None
         self._fit_heads(people)
         return self
@@ -115,7 +115,7 @@ class PersonalModel(BaseEstimator):
         raise NotImplementedError
 
     def _fit_heads(self, users: Users) -> None:
-        if users.engine is not None or not getattr(self, "keep_heads", True):
+        if not getattr(self, "keep_heads", True) or not users.rows_are_here:
             self.heads_ = self.own_intercepts_ = None
             return
         board = self.billboard_
