@@ -1,8 +1,8 @@
 """The Flower apps: a ServerApp that trains over a grid of SuperNodes, and a ClientApp that answers for one node.
 
-They work with Flower's own commands, too (``flwr run`` with the bundle of `processes.BUNDLE`); then the server's settings
-are the run's config and a node's the SuperNode's node config. ``commonground federate`` runs the same apps without starting a
-process for each message, and without running code that came with a run.
+``commonground federate`` does their work without starting a process for each message, and without running code that came
+with a run. They can be named in a bundle for Flower's own commands, too; then the server's settings are the run's config and a
+node's the SuperNode's node config.
 """
 
 import logging
