@@ -3,11 +3,13 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import RecordDict
+from flwr.app import Context, MessageType, Metadata, RecordDict
+from flwr.app.message import make_message
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
@@ -16,7 +18,9 @@ from commonground.contributions.margins import margin_scores
 from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, nobody
+from commonground.federated.cli import dealt_out
 from commonground.federated.federation import Federation, FederationError, added
+from commonground.federated.flower import client_app
 from commonground.federated.node import Node, node_of
 from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
@@ -197,6 +201,22 @@ def test_a_node_needs_a_budget_for_noise_of_its_own(users: cg.Users) -> None:
         Node(users, "clinic", "nodes")
     with pytest.raises(InputError, match="trust of a node"):
         Node(users, "clinic", "everybody")
+
+
+def test_the_app_for_flowers_own_commands(users: cg.Users, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It serves exact sums only (a budget of its own would begin anew with every process), and keeps its errors to itself."""
+    (table,) = dealt_out(users, 1, tmp_path, "user_id", "y")
+
+    def app(**config: str) -> dict[str, Any]:
+        context = Context(1, 2, dict(config), RecordDict({}), {})
+        message = make_message(Metadata(1, "id", 1, 2, "", "", 1.0, 60.0, MessageType.QUERY), question)
+        return unpack(client_app(message, context).content)[0]
+
+    question = pack_question(Question("energy_counts", (True,)))
+    assert app(table=str(table)) == {"people": 300}
+    for wrong in ({"table": str(table), "trust": "nodes"}, {"table": "nowhere.csv"}, {}):
+        assert app(**wrong) == {"refused": "it failed; the reason is in its own log"}
+    assert "nowhere.csv" in caplog.text
 
 
 # ---- what the server believes ------------------------------------------------------------------------------------------

@@ -50,12 +50,16 @@ def scattered(shares: int, parts: int, sensitivity: float = 3.0, entries: int = 
 @pytest.mark.parametrize(("shares", "parts"), [(1, 1), (3, 3), (3, 4), (4, 4)])
 def test_noise_of_all_parts_together(shares: int, parts: int) -> None:
     """The stated σ is accepted, 2/3 and 3/2 of it are rejected (false alarms 1e-6 each); it is at least what μ needs."""
-    public = release_scattered(scattered(shares, parts), 0.5, OpenLedger(), Randomness())
+    book = OpenLedger()
+    public = release_scattered(scattered(shares, parts), 0.5, book, Randomness())
     assert looks_like(public.value, public.noise_std)
     assert not looks_like(public.value, 2 / 3 * public.noise_std)
     assert not looks_like(public.value, 3 / 2 * public.noise_std)
     assert public.noise_std == pytest.approx(3.0 / 0.5 * math.sqrt(parts / shares), rel=1e-5)
     assert public.event.supported
+    (charged,) = book.events  # for the fewest parts that are published
+    assert charged.supported
+    assert charged.noise_std == pytest.approx(3.0 / 0.5, rel=1e-5)
 
 
 @pytest.mark.statistical

@@ -82,6 +82,7 @@ def server(
     trust: Trust = "server",
     tolerate: Tolerate = 0,
     timeout: Timeout = 120.0,
+    patience: Annotated[float, typer.Option(help="Seconds to wait until all nodes are there.")] = 3600.0,
     ledger: Annotated[
         str | None, typer.Option(help="Ledger that pays for this training: a file, or postgresql://user@host/database.")
     ] = None,
@@ -107,6 +108,7 @@ def server(
     settings = Settings(
         nodes=nodes, rank=rank, epsilon=epsilon, delta=delta, model=model, intercept=intercept,
         shared_mean=shared_mean, rounds=rounds, trust=trust, tolerated=tolerate, timeout=timeout,
+        patience=patience,
     )  # fmt: skip
     people = population_for_training(ledger, population, out)
     _train(settings, out, host, port, tls, keys, log_file, as_json, ledger=people)

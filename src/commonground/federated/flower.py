@@ -1,8 +1,8 @@
 """The Flower apps: a ServerApp that trains over a grid of SuperNodes, and a ClientApp that answers for one node.
 
-They work with Flower's own commands, too (``flwr run`` with the bundle of `processes.BUNDLE`); then the server's settings
-are the run's config and a node's the SuperNode's node config. ``commonground federate`` runs the same apps without starting a
-process for each message, and without running code that came with a run.
+``commonground federate`` does their work without starting a process for each message, and without running code that came
+with a run. They can be named in a bundle for Flower's own commands, too; then the server's settings are the run's config and a
+node's the SuperNode's node config.
 """
 
 import logging
@@ -23,7 +23,7 @@ from commonground.errors import InputError
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.federated.federation import Federation, FederationError
-from commonground.federated.node import Node, node_of
+from commonground.federated.node import Node, failed
 from commonground.ledger import Ledger, SharedLedger
 from commonground.users import Users
 
@@ -124,18 +124,29 @@ def serve(grid: Grid, context: Context) -> None:
 
 
 @lru_cache(maxsize=1)
-def _node(table: str, user: str, label: str, name: str, trust: str, epsilon: float | None, delta: float) -> Node:
-    return node_of(Users.from_table(table, user=user, label=label), name, trust, epsilon, delta)
+def _node(table: str, user: str, label: str, name: str) -> Node:
+    return Node(Users.from_table(table, user=user, label=label), name)
 
 
 @client_app.query()
 def answer(message: Message, context: Context) -> Message:
-    """The SuperNode's node config says which table is served, and how."""
-    config: dict[str, Any] = dict(context.node_config)
-    epsilon = config.get("epsilon")
-    node = _node(
-        str(config["table"]), str(config.get("user", "user_id")), str(config.get("label", "y")),
-        str(config.get("name", f"node {context.node_id}")), str(config.get("trust", "server")),
-        None if epsilon is None else float(epsilon), float(config.get("delta", 1e-6)),
-    )  # fmt: skip
+    """The SuperNode's node config says which table is served.
+
+    Under Flower's own commands every message may start a process, in which a budget of the node's own would begin anew: so
+    this app is for trust="server" only. ``commonground federate node`` keeps one process.
+    """
+    config = {
+        "user": "user_id",
+        "label": "y",
+        "name": f"node {context.node_id}",
+        "trust": "server",
+        **context.node_config,
+    }
+    try:
+        if config["trust"] != "server":
+            raise InputError("a node that adds its own noise is started by `commonground federate node serve`.")
+        node = _node(*(str(config[which]) for which in ("table", "user", "label", "name")))
+    except Exception:
+        log.exception("this node cannot start")
+        return Message(failed(), reply_to=message)
     return Message(node.answer(message.content), reply_to=message)

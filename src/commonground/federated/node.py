@@ -55,14 +55,14 @@ class Node:
             if config.get("ask") == INTRODUCE:
                 return self._introduce()
             return self._sums(unpack_question(config, arrays))
-        except (RefusalError, WireError) as refusal:
-            return self._refuse(str(refusal))
-        except BudgetError as refusal:
-            log.warning("%s: %s", self.name, refusal)
-            return self._refuse("its own budget does not allow it")
+        except (RefusalError, WireError) as reason:
+            return refusal(str(reason))
+        except BudgetError as reason:
+            log.warning("%s: %s", self.name, reason)
+            return refusal("its own budget does not allow it")
         except Exception:
             log.exception("%s could not answer", self.name)
-            return self._refuse("it failed; the reason is in its own log")
+            return failed()
 
     def _introduce(self) -> RecordDict:
         names = self.users.feature_names
@@ -100,8 +100,14 @@ class Node:
         assert self.ledger is not None
         return release(bounded, wanted.mu, self.ledger, Randomness()).value
 
-    def _refuse(self, reason: str) -> RecordDict:
-        return pack({"refused": reason})
+
+def refusal(reason: str) -> RecordDict:
+    return pack({"refused": reason})
+
+
+def failed() -> RecordDict:
+    """Without the reason: an error's text may quote a row."""
+    return refusal("it failed; the reason is in its own log")
 
 
 def node_of(users: Users, name: str, trust: str, epsilon: float | None, delta: float) -> Node:
