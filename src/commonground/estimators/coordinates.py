@@ -20,7 +20,7 @@ import numpy as np
 
 from commonground.clipping import BinnedSums, bin_of, from_symmetric_half
 from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.engines import sum_over_people
+from commonground.engines import Engine, sum_over_people
 from commonground.engines.local import Sum
 from commonground.estimators.rounds import Door, release_clipped, signal_share
 from commonground.users import Users
@@ -37,22 +37,24 @@ _OF_NOISE = 0.5  # standard deviations of the noise's eigenvalues, up to which v
 
 @dataclass(frozen=True)
 class InCoordinates:
-    """An engine that asks for sums over rows z = T x."""
+    """An engine that asks another for sums over rows z = T x. Who takes part, and how much she counts, is the users' to say."""
 
-    users: Users
+    behind: Engine | None
     transform: np.ndarray
 
     def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-        return sum_over_people(self.users, in_coordinates, self.transform, block_sum, *public)
+        return sum_over_people(_read_by(self.behind, users), in_coordinates, self.transform, block_sum, *public)
 
 
 def people_in(users: Users, transform: np.ndarray | None) -> Users:
     """The same people; what is summed over them sees their rows in the new coordinates."""
-    if transform is None:
-        return users
-    seen = copy(users)
-    seen.engine = InCoordinates(users, transform)
-    return seen
+    return users if transform is None else _read_by(InCoordinates(users.engine, transform), users)
+
+
+def _read_by(engine: Engine | None, users: Users) -> Users:
+    same = copy(users)
+    same.engine = engine
+    return same
 
 
 def back(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:

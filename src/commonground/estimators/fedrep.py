@@ -7,12 +7,14 @@ from typing import Any, Literal
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.gaussian import compose
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.engines import sum_over_people
+from commonground.engines.device import on_device
 from commonground.errors import InputError
 from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
@@ -23,6 +25,7 @@ from commonground.estimators.few_people import FEW, information
 from commonground.estimators.head_prior import release_head_prior
 from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
+from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -68,7 +71,9 @@ class PrivateFedRep(PersonalModel):
     shared_mean : release a shared linear model w₀ first (paid for).
     n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
         (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank.
+    sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
     paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
@@ -117,7 +122,9 @@ class PrivateFedRep(PersonalModel):
         fit_intercept: bool = True,
         shared_mean: bool = True,
         n_rounds: int | None = None,
+        sample_rate: float | None = None,
         keep_heads: bool = True,
+        device: str = "cpu",
         simulation_seed: int | None = None,
         verbose: bool = False,
         paper_settings: PaperSettings | None = None,
@@ -130,7 +137,9 @@ class PrivateFedRep(PersonalModel):
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
+        self.sample_rate = sample_rate
         self.keep_heads = keep_heads
+        self.device = device
         self.simulation_seed = simulation_seed
         self.verbose = verbose
         self.paper_settings = paper_settings
@@ -139,7 +148,10 @@ class PrivateFedRep(PersonalModel):
         if self.rank != "auto" or self.recipe == "paper":
             check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
+        users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        if self.sample_rate is not None and (self.recipe == "paper" or self._personal is not None):
+            raise InputError("sample_rate goes with the default recipe and one epsilon for everybody only.")
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
@@ -157,7 +169,13 @@ class PrivateFedRep(PersonalModel):
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
             statement=door.statement(
-                "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=embedding.shape[1]
+                "Private FedRep",
+                self.recipe,
+                budget,
+                users,
+                budgets=self._personal,
+                rank=embedding.shape[1],
+                noise=door.randomness.mixed_description if self.sample_rate is not None else None,
             ),
             prior=prior,
         )
@@ -170,7 +188,8 @@ class PrivateFedRep(PersonalModel):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         people, d = float(users.person_weights.sum()), users.n_features
         k = EXPECTED_RANK if self.rank == "auto" else self.rank
-        few = self.n_rounds is None and not self.shared_mean and information(people, d, k, budget.mu) < FEW
+        can_be_few = self.n_rounds is None and self.sample_rate is None and not self.shared_mean
+        few = can_be_few and information(people, d, k, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         mu = budget.split(_shares(self.shared_mean, few, people, d, k, budget.mu))
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
@@ -194,18 +213,24 @@ class PrivateFedRep(PersonalModel):
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
+            if self.sample_rate is not None:
+                beside = compose(mu[name] for name in mu if name not in ("sizes", "rounds"))
+                rounds = SampledRounds(users, self.sample_rate, n_rounds, U.size, beside, budget, door)
+            one_round = {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5}
             for t in range(n_rounds):
-                name, one_round = (
-                    f"round {t + 1}",
-                    {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5},
-                )
-                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                name = f"round {t + 1}"
+                if self.sample_rate is not None:
+                    sums_of = partial(_gradient_sums, U=U, shared=shared, local_intercept=self.fit_intercept)
+                    gradient = rounds.release(sums_of, edge, name)
+                elif shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
                     shared = _refine_mean(users, U, shared, self.fit_intercept, energy, door, name, **one_round)
+                    advance()
+                    continue
                 else:
                     sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
                     gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
-                    edge = gradient.edge
-                    U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
+                edge = gradient.edge
+                U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
             prior = release_head_prior(users, U, shared, self.fit_intercept, door, mu["prior"])
         if transform is not None:  # θ = Tᵀ U v = Q (R v): heads and their prior turn along
