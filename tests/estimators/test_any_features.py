@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 import commonground as cg
-from commonground.estimators.coordinates import back, differ, true_variances
+from commonground.contributions.coordinates import feature_moment_sums
+from commonground.engines import sum_over_people
+from commonground.estimators.coordinates import back, differ, people_in, true_variances
 from commonground.heads.ridge import fit_heads
 
 D = 20
@@ -83,6 +85,17 @@ def test_pure_noise_does_not_differ() -> None:
     noise = rng.standard_normal((30, 30)) / 2
     assert not differ(np.linalg.eigvalsh(100 * np.eye(30) + noise + noise.T), noise_std=1.0)
     assert differ(np.linalg.eigvalsh(np.diag(np.linspace(90, 110, 30)) + noise + noise.T), noise_std=1.0)
+
+
+def test_who_takes_no_part_in_a_sum_takes_none_in_other_coordinates() -> None:
+    """A sample of people that was paid for as a sample must stay one."""
+    users, _ = cg.datasets.make_shared_subspace(60, n_features=D, seed=1)
+    T, weights = np.diag(np.arange(1.0, D + 1)), (np.arange(60) % 3 == 0).astype(float)
+    some = people_in(users, T).weighted(weights)
+    expected = people_in(users.weighted(weights), T)
+    sums = [sum_over_people(each, feature_moment_sums, False) for each in (some, expected, people_in(users, T))]
+    assert [one.n_users for one in sums] == [20, 20, 60]
+    np.testing.assert_array_equal(sums[0].value, sums[1].value)
 
 
 def test_coefficients_in_both_coordinates_predict_alike() -> None:

@@ -228,6 +228,8 @@ class PrivateFedRep(PersonalModel):
                 name = f"round {t + 1}"
                 if shared is not None and sampled is None and t % MEAN_EVERY == MEAN_EVERY - 1:
                     shared = _refine_mean(users, U, shared, self.fit_intercept, energy, door, name, **one_round)
+                    advance()
+                    continue
                 else:
                     model = U, shared, self.fit_intercept
                     if sampled is None:
