@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BillboardError, InputError
+from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
 from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
 from commonground.users import Block
@@ -43,6 +44,7 @@ class Statement:
     unit: str = "person"
     relation: str = "replace-one"
     budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
+    sharing_pays: bool | None = None  # whether what is shared can be expected to beat own data; None: not judged
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -91,6 +93,11 @@ class Statement:
             f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
             f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
         )
+        if self.sharing_pays is False:
+            paragraph += (
+                " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "
+                "data alone will mostly do better."
+            )
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
@@ -121,6 +128,9 @@ class Billboard:
     feature_names: tuple[str, ...] | None
     statement: Statement
     loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
+    local_choice: bool = (
+        False  # a person may keep the shared prediction, or a model of her own rows, in place of a head
+    )
 
     @property
     def n_features(self) -> int:
@@ -140,6 +150,17 @@ class Billboard:
         model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
         return fit_heads(*model) if self.loss == "square" else fit_convex_heads(*model, self.loss)
 
+    def keep_best(self, block: Block, heads: np.ndarray, own_intercepts: np.ndarray) -> OwnModels:
+        """Where the billboard leaves the choice to people, each keeps what serves her best on her own rows.
+
+        Those who keep no head get zeros in ``heads`` and ``own_intercepts``; models of their own are returned.
+        """
+        if not (self.local_choice and self.loss == "square" and self.rank and isinstance(block.X, np.ndarray)):
+            return OwnModels.nobody(self.n_features)
+        usually = OWN if self.statement.sharing_pays is False else HEAD
+        model = self.embedding, self.mean, self.intercept, self.fit_intercept
+        return keep_best(block, *model, self.fit_heads, usually, heads, own_intercepts)
+
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
         X = check_features(X, self.n_features, self.feature_names)
@@ -155,8 +176,11 @@ class Billboard:
             )
         if not np.isfinite(y).all():
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
-        heads, intercepts = self.fit_heads(Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0))
-        return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
+        block = Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0)
+        heads, intercepts = self.fit_heads(block)
+        own = self.keep_best(block, heads, intercepts)
+        head = head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
+        return replace(head, coef=head.coef + own.coef.sum(axis=0))
 
     # ---- files -------------------------------------------------------------------------------------------------
 
@@ -166,6 +190,7 @@ class Billboard:
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
             "loss": self.loss,
+            "local_choice": self.local_choice,
             **self.statement.to_json(),
         }
         return write_board(path, self._payload(), document)
@@ -190,6 +215,7 @@ class Billboard:
                 feature_names=None if names is None else tuple(names),
                 statement=Statement.from_json(document),
                 loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
+                local_choice=bool(document.get("local_choice", False)),
             )
 
 

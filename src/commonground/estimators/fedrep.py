@@ -1,5 +1,6 @@
 """Private FedRep: one shared embedding for everybody, one small head for each (P2, Algorithms 1 and 2)."""
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -59,6 +60,9 @@ class PrivateFedRep(PersonalModel):
     shared_mean : release a shared linear model w₀ first (paid for).
     n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
         (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank.
+    local_choice : each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is
+        clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
+        (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
@@ -103,6 +107,7 @@ class PrivateFedRep(PersonalModel):
         fit_intercept: bool = True,
         shared_mean: bool = True,
         n_rounds: int | None = None,
+        local_choice: bool = True,
         keep_heads: bool = True,
         simulation_seed: int | None = None,
         verbose: bool = False,
@@ -116,6 +121,7 @@ class PrivateFedRep(PersonalModel):
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
+        self.local_choice = local_choice
         self.keep_heads = keep_heads
         self.simulation_seed = simulation_seed
         self.verbose = verbose
@@ -135,15 +141,16 @@ class PrivateFedRep(PersonalModel):
             shared, embedding = self._default_recipe(users, budget, door)
         else:
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
+        pays = few_people.sharing_pays(users, embedding.shape[1], budget)
+        statement = door.statement("Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=self.rank)
         return Billboard(
             embedding=embedding,
             mean=None if shared is None else shared.coef,
             intercept=0.0 if shared is None else shared.intercept,
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
-            statement=door.statement(
-                "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=self.rank
-            ),
+            statement=replace(statement, sharing_pays=pays),
+            local_choice=self.local_choice and self.recipe == "default",
         )
 
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
