@@ -78,7 +78,16 @@ def measure(name: str, run: int) -> Iterator[list[object]]:
     users = cg.Users.from_arrays(train.X, train.y, train.ids)
     person, sums = np.unique(train.ids), np.bincount(train.ids, train.y)
     own_mean = (sums[person] / np.bincount(train.ids)[person])[np.searchsorted(person, test.ids)]
-    yield [name, "global mean (not private)", np.nan, run, rmse(np.full(len(test.y), train.y.mean()), test.y), "", "", 0]
+    yield [
+        name,
+        "global mean (not private)",
+        np.nan,
+        run,
+        rmse(np.full(len(test.y), train.y.mean()), test.y),
+        "",
+        "",
+        0,
+    ]
     yield [name, "own mean", np.nan, run, rmse(own_mean, test.y), "", "", 0]
     for label, epsilon, model in models(name, run):
         started = time.perf_counter()

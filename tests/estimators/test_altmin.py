@@ -195,7 +195,9 @@ def test_a_person_moves_the_sums_of_her_own_group_only() -> None:
         sums = []
         for people in (users, changed):
             groups = DisjointGroups(people, 3, Door(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(0)))
-            sums.append(altmin_paper._system(groups.people(group), truth.embedding, AltMinSettings(model_clip=1.0)).matrix)
+            sums.append(
+                altmin_paper._system(groups.people(group), truth.embedding, AltMinSettings(model_clip=1.0)).matrix
+            )
         moved.append(float(np.abs(sums[0].value - sums[1].value).max()))
     assert [value > 0 for value in moved] == [group == mine for group in range(3)]
 

@@ -19,6 +19,7 @@ from commonground.users import Block
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
 CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; chosen on simulated people, see docs/real_data.md
+DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
 
 HeadFitter = Callable[
@@ -153,7 +154,7 @@ def choose(
         missed[HEAD, asked] -= ((block.X[asked] @ embedding) * heads[who]).sum(axis=1) + own_intercepts[who]
     errors = np.add.reduceat(missed**2, block.offsets[:-1], axis=1) / sizes  # (3, people)
     # The less, the fewer rows she judges by: the relative error of a mean square falls with their root.
-    allowed = errors[usually] / (1.0 + CLEARLY / np.sqrt(sizes))
+    allowed = errors[usually] / (1.0 + CLEARLY / np.sqrt(sizes)) / (DOUBTFUL if usually == OWN else 1.0)
     errors[:, sizes < FEWEST_ROWS] = np.inf
     best = np.argmin(errors, axis=0)
     return np.where(errors[best, np.arange(block.n_users)] < allowed, best, usually)
