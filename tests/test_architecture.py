@@ -69,5 +69,6 @@ def test_no_pickle() -> None:
     assert not users_of("joblib")
 
 
-def test_only_the_deep_room_needs_torch() -> None:
-    assert all(name.startswith("deep/") or name == "reproduce/p4.py" for name in users_of("torch"))
+def test_only_the_deep_room_and_the_gpu_need_torch() -> None:
+    with_torch = {name for name in users_of("torch") if not name.startswith("deep/")}
+    assert with_torch == {"reproduce/p4.py", "engines/device.py", "contributions/device_gradients.py"}

@@ -16,14 +16,14 @@ stated μ (``accounting.personal``).
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
 from numba import njit
 
 N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
-_LOWEST_EXPONENT = -120  # of the squared norm
+LOWEST_EXPONENT = -120  # of the squared norm
 CHUNK = 2048  # people added up together before their sum is added to the others'
 
 
@@ -33,7 +33,7 @@ def bin_of(squared_norm):  # type: ignore[no-untyped-def]
     if not squared_norm > 0.0 or squared_norm == math.inf:  # NaN, too, lands here
         return 0
     exponent = math.frexp(squared_norm)[1] - 1
-    return min(max(exponent - _LOWEST_EXPONENT, 0), N_BINS - 2) + 1
+    return min(max(exponent - LOWEST_EXPONENT, 0), N_BINS - 2) + 1
 
 
 @njit(cache=True)
@@ -50,7 +50,7 @@ def lower_edge(bin_index: float) -> float:
     >>> lower_edge(121), lower_edge(123)
     (1.0, 2.0)
     """
-    return 2.0 ** ((bin_index - 1 + _LOWEST_EXPONENT) / 2)
+    return 2.0 ** ((bin_index - 1 + LOWEST_EXPONENT) / 2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +68,10 @@ class BoundedSum:
 
     def __repr__(self) -> str:
         return f"<BoundedSum {self.name!r}: private, sensitivity {self.sensitivity:.6g}>"
+
+    def in_units_of(self, unit: float) -> "BoundedSum":
+        """The same sum, counted in a public unit."""
+        return replace(self, value=self.value / unit, sensitivity=self.sensitivity / unit)
 
 
 def rounding_margin(n_users: int) -> float:

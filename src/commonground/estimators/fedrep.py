@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.gaussian import compose
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
 from commonground.engines import sum_over_people
+from commonground.engines.device import on_device
 from commonground.errors import InputError
 from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
@@ -21,6 +23,7 @@ from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.few_people import FEW, information
 from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
+from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -63,7 +66,9 @@ class PrivateFedRep(PersonalModel):
     local_choice : each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is
         clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
         (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
+    sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
     paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
@@ -108,7 +113,9 @@ class PrivateFedRep(PersonalModel):
         shared_mean: bool = True,
         n_rounds: int | None = None,
         local_choice: bool = True,
+        sample_rate: float | None = None,
         keep_heads: bool = True,
+        device: str = "cpu",
         simulation_seed: int | None = None,
         verbose: bool = False,
         paper_settings: PaperSettings | None = None,
@@ -122,7 +129,9 @@ class PrivateFedRep(PersonalModel):
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
         self.local_choice = local_choice
+        self.sample_rate = sample_rate
         self.keep_heads = keep_heads
+        self.device = device
         self.simulation_seed = simulation_seed
         self.verbose = verbose
         self.paper_settings = paper_settings
@@ -130,7 +139,10 @@ class PrivateFedRep(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
+        users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
+        if self.sample_rate is not None and (self.recipe == "paper" or self._personal is not None):
+            raise InputError("sample_rate goes with the default recipe and one epsilon for everybody only.")
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
@@ -142,7 +154,15 @@ class PrivateFedRep(PersonalModel):
         else:
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
         pays = few_people.sharing_pays(users, embedding.shape[1], budget)
-        statement = door.statement("Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=self.rank)
+        statement = door.statement(
+            "Private FedRep",
+            self.recipe,
+            budget,
+            users,
+            budgets=self._personal,
+            rank=self.rank,
+            noise=door.randomness.mixed_description if self.sample_rate is not None else None,
+        )
         return Billboard(
             embedding=embedding,
             mean=None if shared is None else shared.coef,
@@ -157,7 +177,7 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         known = information(float(users.person_weights.sum()), users.n_features, self.rank, budget.mu)
-        few = self.n_rounds is None and not self.shared_mean and known < FEW
+        few = self.n_rounds is None and not self.shared_mean and known < FEW and self.sample_rate is None
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
         if few:  # what is not for the mean or the scale is divided otherwise
@@ -181,6 +201,16 @@ class PrivateFedRep(PersonalModel):
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance)
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
+            if self.sample_rate is not None:
+                beside = compose(mu[name] for name in mu if name not in ("sizes", "rounds"))
+                rounds = SampledRounds(users, self.sample_rate, n_rounds, U.size, beside, budget, door)
+                for t in range(n_rounds):
+                    sums_of = partial(_gradient_sums, U=U, shared=shared, local_intercept=self.fit_intercept)
+                    gradient = rounds.release(sums_of, edge, f"round {t + 1}")
+                    edge = gradient.edge
+                    U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
+                    advance()
+                return shared, U
             for t in range(n_rounds):
                 name, one_round = (
                     f"round {t + 1}",

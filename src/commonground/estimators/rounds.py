@@ -17,16 +17,17 @@ import numpy as np
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
+from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.billboard import Statement
 from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
 from commonground.contributions.gradients import WINDOW
-from commonground.gate import Perturbed, Randomness, Release, Selection, perturb, release, select
+from commonground.gate import Perturbed, Randomness, Release, SampledReleases, Selection, perturb, release, select
 from commonground.ledger import Ledger
 from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.users import Users
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
-_EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
+EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Door:
         perturbed = perturb(bounded_sum, epsilon, self.ledger, self.randomness)
         self._events.append(perturbed.event)
         return perturbed
+
+    def sampled(self, event: SampledGaussianEvent) -> SampledReleases:
+        releases = SampledReleases(event, self.ledger, self.randomness)
+        self._events.append(event)
+        return releases
 
     def select(self, scores: BoundedScores, epsilon: float) -> Selection:
         choice = select(scores, epsilon, self.ledger, self.randomness)
@@ -96,7 +102,7 @@ def locate_sizes(sums_from: Callable[[int], BinnedSums], door: Door, mu: float, 
     sizes = door.release(sums_from(1).whole_histogram(f"{name}: where sizes lie"), mu)
     first = densest_window(sizes.value, sizes.noise_std)
     inside = sizes.value[first : first + LOCATING_WIDTH]
-    return round(quantile_bin(inside, first, CLIP_QUANTILE)) + _EXPECTED_SHRINKAGE
+    return round(quantile_bin(inside, first, CLIP_QUANTILE)) + EXPECTED_SHRINKAGE
 
 
 def release_clipped(
@@ -107,7 +113,7 @@ def release_clipped(
     ``sums_from(lowest)`` reads the rows once and keeps sums for the window of bins that starts at ``lowest``; where the
     window must be is guessed from the last round's clip.
     """
-    first = int(np.clip(last_edge - _EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
+    first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
     sizes = door.release(sums.histogram(f"{name}: sizes"), mu_size).value
     edge = int(np.clip(round(quantile_bin(sizes, first, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))

@@ -1,0 +1,125 @@
+"""Rounds on a GPU: the same sums and the same billboard as on the processor.
+
+Where there is no GPU its kernels cannot run, and a plain version stands in for them: what is tested then is what is around
+them. `benchmarks/gpu_round.py` compares the kernels themselves with a slow computation, and so does the last test on a GPU.
+"""
+
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import commonground as cg
+from commonground.clipping import bins_of
+from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.engines.device import DeviceEngine, size_bins
+from commonground.errors import InputError
+from commonground.users import Users
+
+NO_GPU = "needs an NVIDIA GPU with Triton"
+
+
+def plain_gradients(X: Any, y: Any, offsets: Any, most_rows: int, W: Any, k: int, intercept: float, local: bool) -> Any:
+    """`device_gradients.person_gradients`, person by person."""
+    n, d = len(offsets) - 1, X.shape[1]
+    g, factors, squared = np.zeros((n, d)), np.zeros((n, k)), np.full(n, np.nan)
+    rows, labels, columns = (t.double().numpy() for t in (X, y, W))
+    for j, (lo, hi) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)):
+        own = labels[lo:hi] - intercept - (rows[lo:hi] @ columns[k] if len(columns) > k else 0.0)
+        P = rows[lo:hi] @ columns[:k].T
+        if local:
+            P, own = P - P.mean(axis=0), own - own.mean()
+        freedom = hi - lo - k - local
+        if freedom > 0:
+            gram = P.T @ P
+            v = np.linalg.solve(gram + 1e-6 * np.trace(gram) * np.eye(k), P.T @ own)
+            g[j], factors[j] = rows[lo:hi].T @ (own - P @ v), v / (freedom * (v @ v))
+            squared[j] = (g[j] @ g[j]) * (factors[j] @ factors[j])
+    return SimpleNamespace(g=torch.tensor(g), factors=torch.tensor(factors), squared=torch.tensor(squared))
+
+
+def plain_sum(people: Any, weights: Any) -> Any:
+    there = weights != 0
+    return (people.factors[there] * weights[there, None]).T @ people.g[there]
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> DeviceEngine:
+    kernels = SimpleNamespace(person_gradients=plain_gradients, weighted_sum=plain_sum)
+    monkeypatch.setitem(sys.modules, "commonground.contributions.device_gradients", kernels)
+    made = object.__new__(DeviceEngine)
+    made.device, made._blocks = torch.device("cpu"), []
+    return made
+
+
+def ragged(n: int, seed: int = 0) -> Users:
+    rng = np.random.default_rng(seed)
+    ids = np.repeat(np.arange(n), rng.integers(1, 12, n))
+    X = rng.standard_normal((len(ids), 6)) + 2.0
+    heads = rng.standard_normal((n, 2))[ids]
+    return Users.from_arrays(X, (X[:, :2] * heads).sum(axis=1) + 0.1 * rng.standard_normal(len(ids)), ids)
+
+
+def test_bins_are_those_of_the_processor() -> None:
+    squares = np.array([0.0, -1.0, np.nan, np.inf, 5e-324, 1e-300, 2.0**-120, 0.25, 1.0, 3.9, 4.0, 2.0**120, 1e300])
+    rng = np.random.default_rng(0)
+    squares = np.concatenate([squares, np.exp(rng.uniform(-90, 90, 1000)), 2.0 ** np.arange(-130.0, 130.0)])
+    np.testing.assert_array_equal(size_bins(torch.tensor(squares)).numpy(), bins_of(squares))
+
+
+@pytest.mark.parametrize("with_mean", [False, True])
+def test_sums_histograms_and_clips_are_those_of_the_processor(engine: DeviceEngine, with_mean: bool) -> None:
+    users = ragged(300)
+    weights = np.random.default_rng(1).integers(0, 5, users.n_users) / 4
+    users = users.weighted(weights)
+    embedding = np.linalg.qr(np.random.default_rng(2).standard_normal((6, 2)))[0]
+    public = (embedding, np.ones(6) if with_mean else None, 0.3 if with_mean else 0.0, True, 113)
+    ours = engine.sum_over_people(users, embedding_gradient_sums, *public)
+    expected = embedding_gradient_sums(next(users.blocks()), *public)
+    assert ours.total_weight == expected.total_weight
+    np.testing.assert_array_equal(ours.whole_histogram("h").value, expected.whole_histogram("h").value)
+    np.testing.assert_array_equal(ours.histogram("h").value, expected.histogram("h").value)
+    for edge in (116, 121, 126):
+        mine, theirs = ours.clipped_at(edge, "c"), expected.clipped_at(edge, "c")
+        np.testing.assert_allclose(mine.value, theirs.value, rtol=1e-9, atol=1e-9)
+        assert mine.sensitivity == pytest.approx(theirs.sensitivity, rel=1e-9)
+
+
+def test_a_fit_is_the_same_wherever_the_rounds_are_read(engine: DeviceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    users, _ = cg.datasets.make_shared_subspace(400, rows_per_user=6, n_features=8, seed=0)
+    settings = {"epsilon": 8.0, "n_rounds": 3, "simulation_seed": 1, "shared_mean": False}
+    here = cg.PrivateFedRep(**settings).fit(users)
+    monkeypatch.setattr(DeviceEngine, "__init__", lambda self, device: self.__dict__.update(vars(engine)))
+    there = cg.PrivateFedRep(device="cuda", **settings).fit(users)
+    np.testing.assert_allclose(there.billboard_.embedding, here.billboard_.embedding, atol=1e-9)
+
+
+def test_private_sums_do_not_print(engine: DeviceEngine) -> None:
+    sums = engine.sum_over_people(ragged(10), embedding_gradient_sums, np.eye(6)[:, :2], None, 0.0, False, 113)
+    assert repr(sums) == "<DeviceSums: private>"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_error_says_what_to_do() -> None:
+    with pytest.raises(InputError, match=r"'cpu', or 'cuda' on a machine with an NVIDIA GPU"):
+        cg.PrivateFedRep(device="cuda").fit(ragged(20))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_on_a_gpu_results_are_those_of_the_processor(local: bool, dtype: type) -> None:
+    users, _ = cg.datasets.make_shared_subspace(3000, rows_per_user=9, n_features=20, seed=0)
+    block = next(users.blocks())
+    users = Users.from_arrays(block.X.astype(dtype), block.y, np.repeat(users.ids, np.diff(block.offsets)))
+    fits = [
+        cg.PrivateFedRep(device=device, fit_intercept=local, shared_mean=local, n_rounds=8, simulation_seed=3).fit(
+            users
+        )
+        for device in ("cpu", "cuda")
+    ]
+    tolerance = 1e-8 if dtype is np.float64 else 1e-3
+    np.testing.assert_allclose(fits[1].billboard_.embedding, fits[0].billboard_.embedding, atol=tolerance)
