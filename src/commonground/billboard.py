@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from scipy import sparse
 
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BillboardError, InputError
+from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
 from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
 from commonground.sparse import as_csr
@@ -46,6 +47,7 @@ class Statement:
     relation: str = "replace-one"
     budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
     custody: str = ""  # who held the rows, and what the server saw before the noise; empty: one operator had them all
+    sharing_pays: bool | None = None  # whether what is shared can be expected to beat own data; None: not judged
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -96,6 +98,11 @@ class Statement:
         )
         if self.custody:
             paragraph += f" {self.custody}"
+        if self.sharing_pays is False:
+            paragraph += (
+                " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "
+                "data alone will mostly do better."
+            )
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
@@ -127,6 +134,9 @@ class Billboard:
     statement: Statement
     loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
     prior: np.ndarray | None = None  # (k, k) ridge matrix for heads of people who have few rows
+    local_choice: bool = (
+        False  # a person may keep the shared prediction, or a model of her own rows, in place of a head
+    )
 
     @property
     def n_features(self) -> int:
@@ -148,6 +158,17 @@ class Billboard:
             raise InputError(f"heads for the {self.loss} loss need dense rows. Pass X.toarray().")
         return fit_heads(*model, self.prior) if self.loss == "square" else fit_convex_heads(*model, self.loss)
 
+    def keep_best(self, block: Block, heads: np.ndarray, own_intercepts: np.ndarray) -> OwnModels:
+        """Where the billboard leaves the choice to people, each keeps what serves her best on her own rows.
+
+        Those who keep no head get zeros in ``heads`` and ``own_intercepts``; models of their own are returned.
+        """
+        if not (self.local_choice and self.loss == "square" and self.rank and isinstance(block.X, np.ndarray)):
+            return OwnModels.nobody(self.n_features)
+        usually = OWN if self.statement.sharing_pays is False else HEAD
+        model = self.embedding, self.mean, self.intercept, self.fit_intercept
+        return keep_best(block, *model, self.fit_heads, usually, heads, own_intercepts)
+
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
         X = check_features(X, self.n_features, self.feature_names)
@@ -163,8 +184,12 @@ class Billboard:
             )
         if not np.isfinite(y).all():
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
-        heads, intercepts = self.fit_heads(Block(X, y, np.array([0, len(y)]), first=0))
-        return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
+        rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
+        block = Block(rows, y, np.array([0, len(y)]), first=0)
+        heads, intercepts = self.fit_heads(block)
+        own = self.keep_best(block, heads, intercepts)
+        head = head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
+        return replace(head, coef=head.coef + own.coef.sum(axis=0))
 
     # ---- files -------------------------------------------------------------------------------------------------
 
@@ -174,6 +199,7 @@ class Billboard:
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
             "loss": self.loss,
+            "local_choice": self.local_choice,
             **self.statement.to_json(),
         }
         return write_board(path, self._payload(), document)
@@ -201,6 +227,7 @@ class Billboard:
                 statement=Statement.from_json(document),
                 loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
                 prior=arrays.get("prior"),
+                local_choice=bool(document.get("local_choice", False)),
             )
 
 

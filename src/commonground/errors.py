@@ -31,3 +31,7 @@ class PrivacyWarning(UserWarning):
 
 class RecipeWarning(UserWarning):
     """The paper's setting is impossible on this table; the nearest possible one is used."""
+
+
+class SharingWarning(UserWarning):
+    """People are too few for the budget: what is shared will mostly be noise, and own data alone mostly better."""

@@ -45,18 +45,19 @@ def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
 
 
 def mean_gradient_sums(
-    block: Block, mean: np.ndarray, intercept: float, centred: bool, with_intercept: bool, lowest: int,
+    block: Block, mean: np.ndarray, intercept: float, centred: bool, constant: float, lowest: int,
     centre: np.ndarray | None = None,
 ) -> BinnedSums:  # fmt: skip
-    """Person j sends (X_jᵀ r_j, Σ r_j)/m_j, r_j the residual of the one linear model for everybody.
+    """Person j sends (X_jᵀ r_j, constant·Σ r_j)/m_j, r_j the residual of the one linear model for everybody.
 
+    ``constant``: the size of the feature that the intercept is the coefficient of; 0 for a model without intercept.
     ``centre``: a public point that is taken from every row first.
     """
     if centre is not None and centre.any():
         block = replace(block, X=block.X - centre.astype(block.X.dtype))
     counts, raw, unit = kernels.mean_gradients(
         block.X, block.y, block.offsets, block.person_weights, mean.astype(block.X.dtype), intercept, centred,
-        with_intercept, lowest, WINDOW, int(np.diff(block.offsets).max()),
+        float(constant), lowest, WINDOW, int(np.diff(block.offsets).max()),
     )  # fmt: skip
     return _binned(block, counts, raw, unit, lowest)
 

@@ -381,14 +381,16 @@ def _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, 
 
 
 @njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
-def mean_gradients(X, y, offsets, weights, w, intercept, centred, with_intercept, lowest, window, max_rows):
-    """The same sums for the linear model x → <w, x> + intercept: each person sends (X_jᵀ r_j, Σ r_j) / m_j.
+def mean_gradients(X, y, offsets, weights, w, intercept, centred, constant, lowest, window, max_rows):
+    """The same sums for the linear model x → <w, x> + intercept: each person sends (X_jᵀ r_j, constant·Σ r_j) / m_j.
 
     ``centred`` takes each person's own mean out of X and r for the slopes (she has a local intercept), not out of the
-    last coordinate, which is her mean residual and is there when ``with_intercept``.
+    last coordinate, which is her mean residual times ``constant`` and is there unless that is zero: the intercept is the
+    coefficient of one more feature, as large as the others.
     """
     X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
     n, d = offsets.shape[0] - 1, X.shape[1]
+    with_intercept = int(constant != 0.0)
     n_chunks = (n + CHUNK - 1) // CHUNK
     width = _padded(d + with_intercept, LANES)
     counts = np.zeros((n_chunks, N_BINS))
@@ -402,7 +404,7 @@ def mean_gradients(X, y, offsets, weights, w, intercept, centred, with_intercept
         accumulators = counts[chunk], raw[chunk], unit[chunk]
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         queues = _queues(window, 1, width, X)
-        model = columns, intercept, centred, with_intercept
+        model = columns, intercept, centred, constant
         _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues)
     return counts, raw[:, :, :, : d + with_intercept], unit[:, :, :, : d + with_intercept]
 
@@ -411,7 +413,7 @@ def mean_gradients(X, y, offsets, weights, w, intercept, centred, with_intercept
 def _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues):
     d, line, rows = X.shape[1], LINE_BYTES // X.itemsize, work[0].shape[1]
     window, width = accumulators[1].shape[0], accumulators[1].shape[2]
-    columns, intercept, centred, with_intercept = model
+    columns, intercept, centred, constant = model
     x, labels, w = pointer(X), pointer(y), pointer(columns)
     P, r, v = pointer(work[0]), pointer(work[1]), pointer(work[2])
     sums = _pointers(accumulators, queues)
@@ -431,8 +433,8 @@ def _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulator
             store(r, i, load(P, i))
         g = _spare(sums, window, width)
         squared_g = _pull_back(x, d, lo, m, r, g)
-        if with_intercept:
-            last = X.dtype.type(sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
+        if constant != 0.0:
+            last = X.dtype.type(constant * sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
             put(g, d, last)
             squared_g += np.float64(last) * np.float64(last)
         scale = 1.0 / dof

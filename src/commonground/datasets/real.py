@@ -3,14 +3,15 @@
 The folder is named by the environment variable COMMONGROUND_DATA; without it, ``../shared/data`` is tried.
 """
 
-import csv
 import gzip
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+from pyarrow.csv import read_csv
 
 from commonground.errors import InputError
 
@@ -36,15 +37,20 @@ class _Source:
 
 
 def load(name: str) -> DataSet:
-    """A real data set by name: "insurance", "mnist" or "fashion-mnist".
+    """A real data set by its name, or by a beginning of it that no other has.
+
+    "bank-conjoint", "camera-conjoint", "computer-survey", "jester5k" and "school" have many rows a person (or school);
+    in "insurance", "mnist" and "fashion-mnist" each row is a person's.
 
     >>> load("imagenet")
     Traceback (most recent call last):
-    commonground.errors.InputError: there is no data set 'imagenet'; known are fashion-mnist, insurance, mnist.
-    """
-    if name not in _SOURCES:
+    commonground.errors.InputError: there is no data set 'imagenet'; known are bank-conjoint, camera-conjoint, computer-survey, fashion-mnist, insurance, jester5k, mnist, school.
+    """  # noqa: E501
+    wanted = name.lower().replace(" ", "-").replace("_", "-")
+    names = [known for known in sorted(_SOURCES) if wanted and known.startswith(wanted)]
+    if len(names) != 1:
         raise InputError(f"there is no data set {name!r}; known are {', '.join(sorted(_SOURCES))}.")
-    source = _SOURCES[name]
+    name, source = names[0], _SOURCES[names[0]]
     folder = Path(os.environ.get(FOLDER_VARIABLE) or Path("..") / "shared" / "data")
     paths = [folder / name / file for file in source.files]
     for path in paths:
@@ -58,19 +64,74 @@ def load(name: str) -> DataSet:
 
 
 def _read_insurance(paths: list[Path]) -> DataSet:
-    """Numbers as they are, categories one-hot; every row is a person."""
-    with open(paths[0], newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    names, columns = [], []
-    for column in ("age", "bmi", "children"):
-        names.append(column)
-        columns.append([float(row[column]) for row in rows])
-    for column in ("sex", "smoker", "region"):
-        for value in sorted({row[column] for row in rows}):
-            names.append(f"{column}={value}")
-            columns.append([float(row[column] == value) for row in rows])
-    y = np.array([float(row["charges"]) for row in rows])
-    return DataSet(np.array(columns).T, y, np.arange(len(y)), tuple(names))
+    """Every row is a person."""
+    table = read_csv(paths[0])
+    X, names = _features(table, numbers=("age", "bmi", "children"), categories=("sex", "smoker", "region"))
+    y = table["charges"].to_numpy().astype(np.float64)
+    return DataSet(X, y, np.arange(len(y)), names)
+
+
+def _read_jester(paths: list[Path]) -> DataSet:
+    """One feature for each joke, one where it was rated; ratings from -10 to 10."""
+    table = read_csv(paths[0])
+    joke = table["joke"].to_numpy() - 1
+    X = np.zeros((len(joke), 100), np.float32)
+    X[np.arange(len(joke)), joke] = 1.0
+    names = tuple(f"joke {number}" for number in range(1, 101))
+    return DataSet(X, table["rating"].to_numpy().astype(np.float32), table["user"].to_numpy(), names)
+
+
+def _read_computer_survey(paths: list[Path]) -> DataSet:
+    """13 attributes of a computer, -1 or 1; how likely one is to buy it, 0 to 10. Four rows a person are for testing."""
+    table = read_csv(paths[0])
+    names = tuple(table.column_names[2:-1])
+    everything = DataSet(_columns(table, names), _columns(table, ["rating"])[:, 0], table["user"].to_numpy(), names)
+    for_test = np.array(table["split"].to_pylist()) == "test"
+    return replace(_part(everything, ~for_test), test=_part(everything, for_test))
+
+
+def _read_camera(paths: list[Path]) -> DataSet:
+    """Attributes of one of five cameras on offer (the last is none of them), and whether it was chosen."""
+    table = read_csv(paths[0])
+    names = tuple(table.column_names[4:])
+    return DataSet(_columns(table, names), _columns(table, ["chosen"])[:, 0], table["user"].to_numpy(), names)
+
+
+def _read_bank(paths: list[Path]) -> DataSet:
+    """By how much two credit cards differ in 14 attributes, and whether the first was chosen."""
+    table = read_csv(paths[0])
+    names = tuple(table.column_names[2:])
+    return DataSet(_columns(table, names), _columns(table, ["choice"])[:, 0], table["id"].to_numpy(), names)
+
+
+def _read_school(paths: list[Path]) -> DataSet:
+    """Examination scores of pupils; a school is taken as the person, its pupils as its rows."""
+    table = read_csv(paths[0])
+    X, names = _features(
+        table,
+        numbers=("fsm", "vr1percent", "gender"),
+        categories=("year", "vrband", "ethnicity", "schoolgender", "schooldenom"),
+    )
+    return DataSet(X, _columns(table, ["score"])[:, 0], table["school"].to_numpy(), names)
+
+
+def _columns(table: pa.Table, names: Sequence[str]) -> np.ndarray:
+    return np.column_stack([table[name].to_numpy().astype(np.float64) for name in names])
+
+
+def _features(table: pa.Table, numbers: Sequence[str], categories: Sequence[str]) -> tuple[np.ndarray, tuple[str, ...]]:
+    """Numbers as they are; a column of zeros and ones for each value of a category."""
+    names, columns = list(numbers), [_columns(table, numbers)]
+    for category in categories:
+        values = table[category].to_pylist()
+        for value in sorted(set(values)):
+            names.append(f"{category}={value}")
+            columns.append(np.array([[float(one == value)] for one in values]))
+    return np.hstack(columns), tuple(names)
+
+
+def _part(data: DataSet, rows: np.ndarray) -> DataSet:
+    return DataSet(data.X[rows], data.y[rows], data.user_ids[rows], data.feature_names)
 
 
 def _read_images(paths: list[Path]) -> DataSet:
@@ -91,7 +152,20 @@ def _read_idx(path: Path) -> np.ndarray:
 _IMAGES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
            "t10k-labels-idx1-ubyte.gz")  # fmt: skip
 _SOURCES = {
-    "insurance": _Source("Medical Cost Personal Datasets, insurance.csv", ("insurance.csv",), _read_insurance),
-    "mnist": _Source("The MNIST database of handwritten digits", _IMAGES, _read_images),
+    "bank-conjoint": _Source('R package bayesm, data set "bank"', ("bank_choices.csv",), _read_bank),
+    "camera-conjoint": _Source('R package bayesm, data set "camera"', ("camera_choices.csv",), _read_camera),
+    "computer-survey": _Source(
+        'conjoint analysis of personal computers, "lenk_data"', ("computer_survey.csv",), _read_computer_survey
+    ),
     "fashion-mnist": _Source("Fashion-MNIST of zalandoresearch", _IMAGES, _read_images),
+    "insurance": _Source("Medical Cost Personal Datasets, insurance.csv", ("insurance.csv",), _read_insurance),
+    "jester5k": _Source(
+        'Jester data set 1, the sample "Jester5k" of R package recommenderlab',
+        ("jester5k_ratings.csv.gz",),
+        _read_jester,
+    ),
+    "mnist": _Source("The MNIST database of handwritten digits", _IMAGES, _read_images),
+    "school": _Source(
+        "Inner London Education Authority school effectiveness data, ilea567", ("ilea567.csv",), _read_school
+    ),
 }

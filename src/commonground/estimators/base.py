@@ -12,6 +12,7 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard import Billboard, check_features
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.heads.choice import OwnModels
 from commonground.ledger import Ledger, SharedLedger
 from commonground.users import Block, Users
 
@@ -28,6 +29,7 @@ class PersonalModel(BaseEstimator):
         np.ndarray | None
     )  # (n, k) private: row j belongs to person j alone; None with keep_heads=False or another engine
     own_intercepts_: np.ndarray | None
+    own_models_: OwnModels | None  # of those who do better alone, where the billboard leaves them the choice
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
 
     def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | SharedLedger | None = None) -> Self:
@@ -116,14 +118,18 @@ class PersonalModel(BaseEstimator):
 
     def _fit_heads(self, users: Users) -> None:
         if not getattr(self, "keep_heads", True) or not users.rows_are_here:
-            self.heads_ = self.own_intercepts_ = None
+            self.heads_ = self.own_intercepts_ = self.own_models_ = None
             return
         board = self.billboard_
+        alone = []
         self.heads_ = np.empty((users.n_users, board.rank))
         self.own_intercepts_ = np.empty(users.n_users)
         for block in users.blocks():
             here = slice(block.first, block.first + block.n_users)
-            self.heads_[here], self.own_intercepts_[here] = self._block_heads(block)
+            heads, intercepts = self._block_heads(block)
+            alone.append((block.first, board.keep_best(block, heads, intercepts)))
+            self.heads_[here], self.own_intercepts_[here] = heads, intercepts
+        self.own_models_ = OwnModels.of_blocks(alone)
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         return self.billboard_.fit_heads(block)
@@ -139,7 +145,7 @@ class PersonalModel(BaseEstimator):
         ids = _as_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
-        if self.heads_ is None or self.own_intercepts_ is None:
+        if self.heads_ is None or self.own_intercepts_ is None or self.own_models_ is None:
             raise InputError(
                 "this model keeps no heads (keep_heads=False, or another engine has the rows); use billboard_.personalize "
                 "with own rows."
@@ -153,6 +159,7 @@ class PersonalModel(BaseEstimator):
             )
         known = ~unknown
         own = ((X[known] @ board.embedding) * self.heads_[position[known]]).sum(axis=1)
+        own += self.own_models_.predict(X[known], position[known])
         prediction[known] += own + self.own_intercepts_[position[known]]
         return prediction
 

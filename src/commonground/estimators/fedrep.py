@@ -72,6 +72,9 @@ class PrivateFedRep(PersonalModel):
     shared_mean : release a shared linear model w₀ first (paid for).
     n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
         (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
+    local_choice : each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is
+        clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
+        (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
     sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
@@ -124,6 +127,7 @@ class PrivateFedRep(PersonalModel):
         fit_intercept: bool = True,
         shared_mean: bool = True,
         n_rounds: int | None = None,
+        local_choice: bool = True,
         sample_rate: float | None = None,
         keep_heads: bool = True,
         device: str = "cpu",
@@ -139,6 +143,7 @@ class PrivateFedRep(PersonalModel):
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
+        self.local_choice = local_choice
         self.sample_rate = sample_rate
         self.keep_heads = keep_heads
         self.device = device
@@ -168,21 +173,24 @@ class PrivateFedRep(PersonalModel):
             shared, embedding, prior = self._default_recipe(users, budget, door)
         else:
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
+        pays = None if users.sparse else few_people.sharing_pays(users, embedding.shape[1], budget)
+        statement = door.statement(
+            "Private FedRep",
+            self.recipe,
+            budget,
+            users,
+            budgets=self._personal,
+            rank=embedding.shape[1],
+            noise=door.randomness.mixed_description if self.sample_rate is not None else None,
+        )
         return Billboard(
             embedding=embedding,
             mean=None if shared is None else shared.coef,
             intercept=0.0 if shared is None else shared.intercept,
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
-            statement=door.statement(
-                "Private FedRep",
-                self.recipe,
-                budget,
-                users,
-                budgets=self._personal,
-                rank=embedding.shape[1],
-                noise=door.randomness.mixed_description if self.sample_rate is not None else None,
-            ),
+            statement=replace(statement, sharing_pays=pays),
+            local_choice=self.local_choice and self.recipe == "default",
             prior=prior,
         )
 

@@ -16,18 +16,22 @@ is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 
 - **correlations of her own rows are taken out** of each person's contribution (``contributions.whitened``).
 """
 
+import warnings
 from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
+from commonground.accounting.budgets import Budget
 from commonground.clipping import N_BINS, BinnedSums, lower_edge
 from commonground.contributions.gradients import WINDOW
 from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.engines import sum_over_people
+from commonground.errors import SharingWarning
 from commonground.estimators.rounds import Door, locate_sizes
 from commonground.users import Users
 
+ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md
 FEW = 45.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
 N_ROUNDS = 96
 SIZES_EVERY = 16
@@ -52,6 +56,22 @@ def shares_for_few(information: float) -> dict[str, float]:
 def information(n_people: float, d: int, k: int, mu: float) -> float:
     """S above: the logarithm by which rounds of total cost μ can shrink the squared error."""
     return 0.04 * (n_people * mu) ** 2 / (k * k * (d - k))
+
+
+def sharing_pays(users: Users, rank: int, budget: Budget) -> bool:
+    """Whether an embedding can be learned at all; from public numbers, and with a warning where it cannot."""
+    people = users.total_weight
+    known = information(people, users.n_features, rank, budget.mu)
+    if known < ENOUGH:
+        enough = people * (ENOUGH / known) ** 0.5
+        warnings.warn(
+            f"sharing does not pay here: {users.n_users:,} people at ε = {budget.epsilon:g} are too few for {rank} shared "
+            f"directions of {users.n_features} features, and what is published is mostly noise. People mostly keep models of "
+            f"their own rows. About {enough:,.0f} people would be enough, or a larger ε, fewer directions or fewer features.",
+            SharingWarning,
+            stacklevel=4,
+        )
+    return known >= ENOUGH
 
 
 def rounds_for_few(

@@ -46,12 +46,15 @@ def shared_mean_rounds(
     """
     d = users.n_features
     centre = np.zeros(d) if feature_centre is None else feature_centre
+    # The intercept is the coefficient of a constant feature as large as the others: as a 1 beside the small features of
+    # one-hot rows it would set everybody's clip, and drown the coefficients in its noise.
+    constant = feature_energy**0.5 if with_intercept else 0.0
     model = best = SharedMean(np.zeros(d), 0.0, edge=0)
     length = 1.0
-    sums_from = partial(_sums, users, model, centre, centred, with_intercept)
+    sums_from = partial(_sums, users, model, centre, centred, constant)
     edge = locate_sizes(sums_from, door, mu_locate, "shared mean")
     for t in range(n_rounds):
-        sums_from = partial(_sums, users, model, centre, centred, with_intercept)
+        sums_from = partial(_sums, users, model, centre, centred, constant)
         gradient = release_clipped(sums_from, edge, door, mu_size, mu_sum, f"shared mean, round {t + 1}")
         edge = gradient.edge
         if t > 0 and edge > best.edge:
@@ -61,7 +64,7 @@ def shared_mean_rounds(
         best = SharedMean(model.coef, model.intercept, edge)
         share = signal_share(gradient.value, gradient.noise_std, gradient.value.size)
         step = length * share / gradient.people * gradient.value[0]
-        intercept = model.intercept + (float(step[d]) if with_intercept else 0.0)
+        intercept = model.intercept + (float(step[d]) / constant if with_intercept else 0.0)
         model = SharedMean(model.coef + step[:d] / feature_energy, intercept, edge)
         yield SharedMean(model.coef, model.intercept - float(model.coef @ centre), edge)
 
@@ -78,8 +81,6 @@ def release_feature_centre(users: Users, door: Door, *, mu_locate: float, mu_siz
 
 
 def _sums(
-    users: Users, model: SharedMean, centre: np.ndarray, centred: bool, with_intercept: bool, lowest: int
+    users: Users, model: SharedMean, centre: np.ndarray, centred: bool, constant: float, lowest: int
 ) -> BinnedSums:
-    return sum_over_people(
-        users, mean_gradient_sums, model.coef, model.intercept, centred, with_intercept, lowest, centre
-    )
+    return sum_over_people(users, mean_gradient_sums, model.coef, model.intercept, centred, constant, lowest, centre)

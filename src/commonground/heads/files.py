@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from commonground.billboard import Billboard
 from commonground.errors import BillboardError, InputError, UnknownUserError
+from commonground.heads.choice import OwnModels
 from commonground.tables import write_table
 from commonground.users import Users
 
@@ -26,6 +27,7 @@ class Heads:
     ids: pa.Array
     weights: np.ndarray  # (n, k)
     intercepts: np.ndarray  # (n,) on top of the shared intercept
+    own: OwnModels  # of those who do better alone
 
     def __repr__(self) -> str:
         return "<Heads: private>"
@@ -34,10 +36,13 @@ class Heads:
     def fit(cls, board: Billboard, users: Users) -> "Heads":
         """A head for each person from her own rows."""
         weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
+        alone = []
         for block in users.blocks():
             here = slice(block.first, block.first + block.n_users)
-            weights[here], intercepts[here] = board.fit_heads(block)
-        return cls(pa.array(list(users.ids)), weights, intercepts)
+            heads, own_intercepts = board.fit_heads(block)
+            alone.append((block.first, board.keep_best(block, heads, own_intercepts)))
+            weights[here], intercepts[here] = heads, own_intercepts
+        return cls(pa.array(list(users.ids)), weights, intercepts, OwnModels.of_blocks(alone))
 
     def predict(self, board: Billboard, X: np.ndarray, ids: list[Any], strict: bool) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and which rows were answered by their person's own head."""
@@ -51,6 +56,7 @@ class Heads:
             )
         prediction = board.predict(X)
         own = ((X[known] @ board.embedding) * self.weights[at[known]]).sum(axis=1)
+        own += self.own.predict(X[known], at[known])
         prediction[known] += own + self.intercepts[at[known]]
         return prediction, known
 
@@ -58,7 +64,11 @@ class Heads:
         """Write one row per person; only the owner of the file may read it."""
         k = self.weights.shape[1]
         weights = pa.FixedSizeListArray.from_arrays(pa.array(self.weights.ravel()), k)
-        table = pa.table({"user": self.ids, "weights": weights, "intercept": self.intercepts})
+        alone = np.full(len(self.ids), None, dtype=object)
+        for person, coef in zip(self.own.people, self.own.coef, strict=True):
+            alone[person] = coef
+        own = pa.array(alone, pa.list_(pa.float64()))
+        table = pa.table({"user": self.ids, "weights": weights, "intercept": self.intercepts, "own": own})
         table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint, _CHECKSUM: self._checksum()})
         if Path(path).suffix.lower() != ".parquet":
             raise InputError(
@@ -72,7 +82,11 @@ class Heads:
         try:
             table = pq.read_table(path)
             weights = np.asarray(table.column("weights").combine_chunks().flatten()).reshape(table.num_rows, -1)
-            heads = cls(table.column("user").combine_chunks(), weights, np.asarray(table.column("intercept")))
+            alone = table.column("own").combine_chunks()
+            own = OwnModels(
+                np.flatnonzero(alone.is_valid()), np.asarray(alone.drop_null().flatten()).reshape(-1, board.n_features)
+            )
+            heads = cls(table.column("user").combine_chunks(), weights, np.asarray(table.column("intercept")), own)
             checksum, metadata = heads._checksum(), table.schema.metadata or {}
         except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as problem:
             raise InputError(
@@ -92,4 +106,5 @@ class Heads:
         """A head that lost a bit, or went to another person, must not be used."""
         everything = hashlib.sha256(repr(self.ids.to_pylist()).encode("utf-8", "surrogatepass"))
         everything.update(repr(self.weights.shape).encode() + self.weights.tobytes() + self.intercepts.tobytes())
+        everything.update(self.own.people.tobytes() + self.own.coef.tobytes())
         return everything.hexdigest()

@@ -28,7 +28,7 @@ _SMALLEST = 1e-13  # of the mean eigenvalue: collinear rows must not divide by z
 
 
 @njit(cache=True)
-def _leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, candidates):  # type: ignore[no-untyped-def]
+def leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, candidates):  # type: ignore[no-untyped-def]
     """The candidate ridge with the smallest sum of squared leave-one-out residuals."""
     best, chosen = math.inf, candidates[-1]
     for s in range(candidates.shape[0]):
@@ -93,7 +93,7 @@ def _fit(X, y, offsets, U, w, shared_intercept, local_intercept, has_prior, stre
             ridge = np.trace(gram)
         else:
             base_leverage = 1.0 / m if local_intercept else 0.0
-            ridge = _leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, strengths * mean_eigenvalue)
+            ridge = leave_one_out_ridge(left, eigenvalues, projected, r, base_leverage, strengths * mean_eigenvalue)
         # v = Aᵀ (A Aᵀ + ridge)⁻¹ r, on the span of A's rows
         heads[j] = A.T @ (left @ (projected / (eigenvalues + ridge)))
         if local_intercept:

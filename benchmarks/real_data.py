@@ -1,0 +1,171 @@
+"""What private personalisation brings real people, beside what they have without it.
+
+    python benchmarks/real_data.py                              # all sets, a row of CSV for each fit
+    python benchmarks/real_data.py --sets school --runs 2
+    python benchmarks/real_data.py --draw                       # table and figure from the CSV
+
+Needs the data sets of ``cg.datasets.load``. A fifth of each person's rows is held out (the computer survey brings its own test
+rows); every run has another split and another seed of the simulated noise. RMSE over all held-out rows. Labels and percentages
+are divided by public constants; nothing is tuned on these people.
+"""
+
+import argparse
+import csv
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+import commonground as cg
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0)
+TITLES = {
+    "jester5k": "Jester, 5,000 people, 100 jokes",
+    "bank-conjoint": "bank conjoint, 946 people",
+    "camera-conjoint": "camera conjoint, 332 people",
+    "computer-survey": "computer survey, 180 people",
+    "school": "ILEA, 139 schools",
+}
+LABEL_UNITS = {"jester5k": 10.0, "computer-survey": 10.0, "school": 70.0}
+COLUMNS = ["set", "model", "epsilon", "run", "rmse", "sharing pays", "own models", "seconds"]
+
+
+@dataclass(frozen=True)
+class Rows:
+    X: np.ndarray
+    y: np.ndarray
+    ids: np.ndarray
+
+
+def train_and_test(name: str, run: int) -> tuple[Rows, Rows]:
+    data = cg.datasets.load(name)
+    unit = LABEL_UNITS.get(name, 1.0)
+    everything = Rows(data.X, (data.y / unit).astype(data.y.dtype), data.user_ids)
+    if name == "school":
+        everything.X[:, :2] /= 100.0  # percentages
+    if data.test is not None:
+        return everything, Rows(data.test.X, data.test.y / unit, data.test.user_ids)
+    ids = everything.ids
+    order = np.lexsort((np.random.default_rng([run, 0x5917]).random(len(ids)), ids))
+    starts = np.flatnonzero(np.r_[True, np.diff(ids[order]) != 0])
+    sizes = np.diff(np.r_[starts, len(ids)])
+    held_out = np.zeros(len(ids), dtype=bool)
+    held_out[order] = np.arange(len(ids)) - np.repeat(starts, sizes) < np.repeat(np.round(sizes / 5), sizes)
+    return tuple(Rows(everything.X[part], everything.y[part], ids[part]) for part in (~held_out, held_out))
+
+
+def rmse(predicted: np.ndarray, y: np.ndarray) -> float:
+    return float(np.sqrt(np.mean((predicted - y) ** 2)))
+
+
+def models(name: str, run: int) -> Iterator[tuple[str, float, cg.PrivateFedRep]]:
+    rank = 3 if name == "jester5k" else 2
+    for epsilon in EPSILONS:
+        here = 2 if epsilon < 1 else rank  # fewer directions where the budget is small
+        yield "Private FedRep", epsilon, cg.PrivateFedRep(here, epsilon, simulation_seed=run)
+    yield "one private model", 1.0, cg.SingleModel(1.0, simulation_seed=run)
+    yield "own data", np.nan, cg.OwnDataOnly()
+    yield "own data towards the pooled model (not private)", np.nan, cg.OwnDataOnly(towards="pooled")
+    if name != "jester5k" or run == 0:  # minutes there
+        yield "FedRep (not private)", np.nan, cg.NonPrivateFedRep(rank, max_iterations=40)
+
+
+def measure(name: str, run: int) -> Iterator[list[object]]:
+    train, test = train_and_test(name, run)
+    users = cg.Users.from_arrays(train.X, train.y, train.ids)
+    person, sums = np.unique(train.ids), np.bincount(train.ids, train.y)
+    own_mean = (sums[person] / np.bincount(train.ids)[person])[np.searchsorted(person, test.ids)]
+    yield [
+        name,
+        "global mean (not private)",
+        np.nan,
+        run,
+        rmse(np.full(len(test.y), train.y.mean()), test.y),
+        "",
+        "",
+        0,
+    ]
+    yield [name, "own mean", np.nan, run, rmse(own_mean, test.y), "", "", 0]
+    for label, epsilon, model in models(name, run):
+        started = time.perf_counter()
+        model.fit(users)
+        pays, alone = model.billboard_.statement.sharing_pays, len(model.own_models_.people) / users.n_users
+        error = rmse(model.predict(test.X, users=test.ids), test.y)
+        yield [name, label, epsilon, run, error, "" if pays is None else pays, alone, time.perf_counter() - started]
+
+
+def draw(path: Path, figure: Path) -> None:
+    """A table in Markdown, mean (worst) over runs, and one panel a set."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    with open(path, newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    names = [name for name in TITLES if any(row["set"] == name for row in rows)]
+    labels = list(dict.fromkeys((row["model"], row["epsilon"]) for row in rows))
+    labels.sort(key=lambda label: (label[0] == "Private FedRep", label[0] == "one private model"))
+    print("| model | ε | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 2))
+    for model, epsilon in labels:
+        cells = []
+        for name in names:
+            found = [r for r in rows if (r["set"], r["model"], r["epsilon"]) == (name, model, epsilon)]
+            errors = [float(r["rmse"]) for r in found]
+            note = " †" if any(r["sharing pays"] == "False" for r in found) else ""
+            cells.append(f"{np.mean(errors):.4f} ({max(errors):.4f}){note}" if errors else "–")
+        print(f"| {model} | {'–' if epsilon == 'nan' else epsilon} | " + " | ".join(cells) + " |")
+    colours = dict(zip([m for m, _ in labels if "Private" not in m], plt.cm.tab10.colors, strict=False))
+    canvas, axes = plt.subplots(1, len(names), figsize=(3.1 * len(names), 3.4), layout="constrained", squeeze=False)
+    for axis, name in zip(axes[0], names, strict=True):
+        here = [row for row in rows if row["set"] == name]
+        for model in dict.fromkeys(row["model"] for row in here):
+            mine = [row for row in here if row["model"] == model]
+            errors = [float(row["rmse"]) for row in mine]
+            if model == "Private FedRep":
+                at = [float(row["epsilon"]) for row in mine]
+                levels = sorted(set(at))
+                means = [np.mean([e for e, x in zip(errors, at, strict=True) if x == level]) for level in levels]
+                axis.plot(at, errors, ".", color="black", alpha=0.35)
+                axis.plot(levels, means, color="black", marker="o", label=model)
+            elif model == "one private model":
+                axis.plot([1.0], [np.mean(errors)], "x", color=colours[model], label=f"{model}, ε = 1")
+            else:
+                axis.axhline(np.mean(errors), color=colours[model], label=model, linewidth=1.2)
+        axis.set(xscale="log", xticks=EPSILONS, title=TITLES[name], xlabel="ε")
+        axis.set_xticklabels([f"{epsilon:g}" for epsilon in EPSILONS])
+        axis.minorticks_off()
+    axes[0][0].set_ylabel("RMSE on held-out rows")
+    canvas.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    canvas.savefig(figure, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sets", nargs="+", choices=list(TITLES), default=list(TITLES))
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--out", type=Path, default=Path("bench/real_data.csv"))
+    parser.add_argument("--figure", type=Path, default=Path("docs/figures/real_data.png"))
+    parser.add_argument("--draw", action="store_true", help="only draw what was measured before")
+    arguments = parser.parse_args()
+    if not arguments.draw:
+        arguments.out.parent.mkdir(exist_ok=True)
+        with open(arguments.out, "a", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            if file.tell() == 0:
+                writer.writerow(COLUMNS)
+            for name in arguments.sets:
+                for run in range(arguments.runs):
+                    for row in measure(name, run):
+                        writer.writerow(row)
+                        file.flush()
+                        print(*row, flush=True)
+    draw(arguments.out, arguments.figure)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore", cg.errors.SharingWarning)
+    main()

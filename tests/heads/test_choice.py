@@ -1,0 +1,125 @@
+"""Each person keeps what serves her best: against refitting for real, and for people of whom it is known what that is."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+
+import commonground as cg
+from commonground.billboard import Billboard, Statement
+from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left_out
+from commonground.heads.files import Heads
+from commonground.heads.ridge import STRENGTHS, fit_heads
+from commonground.users import Block
+
+
+@pytest.mark.parametrize("local_intercept", [False, True])
+def test_rows_left_out_without_refitting(local_intercept: bool) -> None:
+    """(I − H_FF)⁻¹ r_F equals fitting without the fold, at the strength of all rows."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 4))
+    y = X @ rng.standard_normal(4) + rng.standard_normal(30) + 2.0
+    A, r = (X - X.mean(axis=0), y - y.mean()) if local_intercept else (X, y)
+    v = np.linalg.lstsq(A, r, rcond=None)[0]
+    strength = 4 * ((r - A @ v) ** 2).sum() / (30 - 4 - local_intercept) / (v @ v)
+    expected = np.empty(30)
+    for out in range(FOLDS):
+        kept = np.arange(30) % FOLDS != out
+        if local_intercept:
+            model = Ridge(alpha=strength).fit(X[kept], y[kept])
+        else:
+            model = Ridge(alpha=strength, fit_intercept=False).fit(X[kept], y[kept])
+        expected[~kept] = y[~kept] - model.predict(X[~kept])
+    missed = own_left_out(X, y, np.array([0, 30]), int(local_intercept), STRENGTHS)
+    np.testing.assert_allclose(missed, expected, atol=1e-9)
+
+
+def three_kinds(rows: int = 40, people: int = 30, d: int = 6) -> tuple[Block, np.ndarray, np.ndarray, np.ndarray]:
+    """People in the span of U, people who are like everybody, and people like nobody; in turn."""
+    rng = np.random.default_rng(1)
+    U, mean = np.linalg.qr(rng.standard_normal((d, 1)))[0], rng.standard_normal(d)
+    kind = np.arange(people) % 3
+    theta = np.where((kind == HEAD)[:, None], mean + 3.0 * U[:, 0], mean)
+    theta[kind == OWN] = 3.0 * rng.standard_normal(((kind == OWN).sum(), d))
+    X = rng.standard_normal((people * rows, d))
+    noise = np.where(np.repeat(kind, rows) == SHARED, 0.0, 0.1) * rng.standard_normal(people * rows)
+    y = (X * np.repeat(theta, rows, axis=0)).sum(axis=1) + noise
+    return Block(X, y, np.arange(people + 1) * rows, first=0), U, mean, kind
+
+
+def board_of(U: np.ndarray, mean: np.ndarray, pays: bool = True) -> Billboard:
+    statement = Statement("a test", "default", 1.0, 1e-6, 30, len(U), True, "none", (), sharing_pays=pays)
+    return Billboard(U, mean, 0.0, False, None, statement, local_choice=True)
+
+
+def test_everybody_keeps_what_is_clearly_better() -> None:
+    block, U, mean, kind = three_kinds()
+
+    def fit(rows: Block) -> tuple[np.ndarray, np.ndarray]:
+        return fit_heads(rows, U, mean, 0.0, False)
+
+    usually_head = choose(block, U, mean, 0.0, False, fit, HEAD)
+    assert (usually_head[kind == HEAD] == HEAD).all()
+    assert (usually_head[kind == OWN] == OWN).all()
+    assert (
+        choose(block, U, mean, 0.0, False, fit, OWN)[kind != SHARED] == OWN
+    ).all()  # it has to be ten times better there
+    few = replace(block, X=block.X[:4], y=block.y[:4], offsets=np.array([0, 4]))
+    assert choose(few, U, mean, 0.0, False, fit, HEAD) == [HEAD]  # too few rows to judge by
+
+
+def test_fit_personalize_and_files_agree(tmp_path: Path) -> None:
+    block, U, mean, kind = three_kinds()
+    board = board_of(U, mean)
+    users = cg.Users.from_arrays(block.X, block.y, np.repeat(np.arange(30), 40))
+    heads = Heads.fit(board, users)
+    assert heads.own.people.tolist() == np.flatnonzero(kind == OWN).tolist()
+    heads.save(tmp_path / "heads.parquet", board)
+    board.save(tmp_path / "board")
+    again = Billboard.load(tmp_path / "board")
+    assert again.local_choice
+    assert again.statement.sharing_pays is True
+    loaded = Heads.load(tmp_path / "heads.parquet", again)
+    for person in (0, 1, 2):
+        X, y = users.rows_of(person)
+        predicted, _ = loaded.predict(board, X, [person] * len(X), strict=True)
+        np.testing.assert_allclose(predicted, again.personalize(X, y).predict(X), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(predicted, y, atol=0.5)
+    assert "private" in repr(heads.own)
+
+
+def test_too_few_people_are_told_and_keep_their_own() -> None:
+    """180 people with 16 rows of 13 features, as in a survey; with 20 times as many it pays."""
+    users, _ = cg.datasets.make_shared_subspace(180, 30, 13, 2, noise=1.0, seed=0)
+    with pytest.warns(cg.errors.SharingWarning, match="sharing does not pay here: 180 people at ε = 1 are too few"):
+        model = cg.PrivateFedRep(rank=2, epsilon=1.0, simulation_seed=1).fit(users)
+    assert model.billboard_.statement.sharing_pays is False
+    assert "sharing is not expected to pay" in str(model.billboard_.statement)
+    assert model.own_models_ is not None
+    assert len(model.own_models_.people) > 0.95 * users.n_users
+    X, _ = users.rows_of(7)
+    if 7 in model.own_models_.people:
+        alone = cg.OwnDataOnly().fit(users).predict(X, users=[7] * len(X))
+        np.testing.assert_allclose(model.predict(X, users=[7] * len(X)), alone, rtol=1e-9, atol=1e-9)
+    many, _ = cg.datasets.make_shared_subspace(3600, 5, 13, 2, seed=0)
+    assert cg.PrivateFedRep(2, 1.0, keep_heads=False, simulation_seed=1).fit(many).billboard_.statement.sharing_pays
+
+
+def test_the_verdict_is_public() -> None:
+    """It depends on n, d, k and the budget, not on anybody's rows."""
+    verdicts = set()
+    for seed, rows in enumerate([(1, 9), 5, 200]):
+        users, _ = cg.datasets.make_shared_subspace(60, rows, 8, 2, noise=10.0**seed, seed=seed)
+        model = cg.PrivateFedRep(2, 1.0, keep_heads=False, simulation_seed=seed).fit(users)
+        verdicts.add(model.billboard_.statement.sharing_pays)
+    assert verdicts == {False}
+
+
+def test_without_the_choice_everybody_has_a_head() -> None:
+    users, _ = cg.datasets.make_shared_subspace(60, 9, 8, 2, noise=1.0, seed=0)
+    model = cg.PrivateFedRep(2, 1.0, local_choice=False, simulation_seed=0).fit(users)
+    assert model.own_models_ is not None
+    assert not len(model.own_models_.people)
+    assert not model.billboard_.local_choice
