@@ -14,6 +14,8 @@ from flwr.app.message import make_message
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.clipping import BinnedSums, DirectionSums, SizeCounts
+from commonground.contributions.coordinates import in_coordinates
+from commonground.contributions.gradients import embedding_gradient_sums, mean_gradient_sums
 from commonground.contributions.margins import margin_scores
 from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
@@ -40,9 +42,15 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "embedding_moment_sizes": (U, W0, 0.5, False),
     "embedding_moment_sums": (U, None, 0.0, True, 0.5),
     "energy_counts": (True,),
+    "feature_moment_sums": (True,),
+    "head_direction_sums": (U, W0, 0.5, True),
+    "head_noise_counts": (U, None, 0.0, False),
+    "in_coordinates": (np.diag(np.arange(1.0, D + 1)), embedding_gradient_sums, U, None, 0.0, True, 110),
     "mean_feature_sums": (115,),
     "mean_gradient_sums": (W0, 0.5, True, True, 110, W0),
     "residual_gradient_sums": (U, W0, 0.5, True, 110),
+    "scale_profile_sums": (W0, True, 110),
+    "signed_block_sum": (mean_gradient_sums, W0, 0.5, True, True, 110),
     "whitened_gradient_sums": (U, True, 110),
 }
 
@@ -66,9 +74,10 @@ def users() -> cg.Users:
         cg.PrivateFedRep(2, 5.0, shared_mean=False, fit_intercept=False, n_rounds=2, simulation_seed=3),
         cg.PrivateAltMin(2, 5.0, n_rounds=4, simulation_seed=3),
         cg.PrivateAltMin(2, 5.0, n_rounds=4, loss="huber", simulation_seed=3),
+        cg.PrivateAltMin(2, 5.0, n_rounds=2, loss="logistic", simulation_seed=3),
         cg.SingleModel(5.0, simulation_seed=3),
     ],
-    ids=["FedRep", "FedRep without mean", "AltMin", "AltMin, Huber", "one model"],
+    ids=["FedRep", "FedRep without mean", "AltMin", "AltMin, Huber", "AltMin, logistic", "one model"],
 )
 def test_the_same_billboard_as_on_one_machine(users: cg.Users, model: Any) -> None:
     here = model.fit(users).billboard_
@@ -99,10 +108,10 @@ def test_what_is_not_built_is_refused(users: cg.Users) -> None:
         cg.PrivateFedRep(2, budgets=np.ones(300)).fit(federation)
     with pytest.raises(InputError, match="sample_rate"):
         cg.PrivateFedRep(2, sample_rate=0.5).fit(federation)
-    with pytest.raises(InputError, match="-1 and 1"):
-        cg.PrivateAltMin(2, loss="logistic").fit(federation)
     with pytest.raises(InputError, match="cannot be asked"):
         sum_over_people(federation, margin_scores)
+    with pytest.raises(InputError, match="cannot be asked"):
+        sum_over_people(federation, in_coordinates, W0, margin_scores)
     with pytest.raises(InputError, match="rows are at their nodes"):
         federation.blocks()
 
