@@ -18,7 +18,7 @@ from commonground.users import Block
 
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
-CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; chosen on simulated people, see docs/real_data.md
+CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; see docs/real_data.md
 DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
 
