@@ -108,7 +108,7 @@ def draw(path: Path, figure: Path) -> None:
         rows = list(csv.DictReader(file))
     names = [name for name in TITLES if any(row["set"] == name for row in rows)]
     labels = list(dict.fromkeys((row["model"], row["epsilon"]) for row in rows))
-    labels.sort(key=lambda label: (label[0] == "Private FedRep", label[0] == "one private model"))
+    labels.sort(key=lambda label: (label[0] == "Private FedRep", label[0] == "one private model", label[1]))
     print("| model | ε | " + " | ".join(names) + " |\n|" + "---|" * (len(names) + 2))
     for model, epsilon in labels:
         cells = []
