@@ -141,7 +141,10 @@ def draw(path: Path, figure: Path) -> None:
         axis.set_xticklabels([f"{epsilon:g}" for epsilon in EPSILONS])
         axis.minorticks_off()
     axes[0][0].set_ylabel("RMSE on held-out rows")
-    canvas.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=8)
+    handles = {
+        label: handle for axis in axes[0] for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)
+    }
+    canvas.legend(list(handles.values()), list(handles), loc="outside lower center", ncols=4, fontsize=8)
     canvas.savefig(figure, dpi=110)
 
 

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -188,8 +188,9 @@ class Billboard:
         block = Block(rows, y, np.array([0, len(y)]), first=0)
         heads, intercepts = self.fit_heads(block)
         own = self.keep_best(block, heads, intercepts)
-        head = head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
-        return replace(head, coef=head.coef + own.coef.sum(axis=0))
+        if len(own.people):
+            return Head(own.coef[0, :-1], float(own.coef[0, -1]), heads[0])
+        return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
 
     # ---- files -------------------------------------------------------------------------------------------------
 

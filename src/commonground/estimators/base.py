@@ -159,8 +159,8 @@ class PersonalModel(BaseEstimator):
             )
         known = ~unknown
         own = ((X[known] @ board.embedding) * self.heads_[position[known]]).sum(axis=1)
-        own += self.own_models_.predict(X[known], position[known])
         prediction[known] += own + self.own_intercepts_[position[known]]
+        self.own_models_.predict_into(prediction, X, position)
         return prediction
 
     def score(self, X: Any, y: Any, users: Any = None) -> float:

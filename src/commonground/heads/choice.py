@@ -32,14 +32,16 @@ class OwnModels:
     """The coefficients of those who keep a model of their own rows. Private: each belongs to that person alone."""
 
     people: np.ndarray  # (q,) rising positions
-    coef: np.ndarray  # (q, d) on top of the shared coefficients, in place of a head
+    coef: (
+        np.ndarray
+    )  # (q, d + 1) in place of all that is shared: adding to it would lose digits where it is large. Intercept last.
 
     def __repr__(self) -> str:
         return "<OwnModels: private>"
 
     @classmethod
     def nobody(cls, n_features: int) -> "OwnModels":
-        return cls(np.empty(0, np.int64), np.empty((0, n_features)))
+        return cls(np.empty(0, np.int64), np.empty((0, n_features + 1)))
 
     @classmethod
     def of_blocks(cls, parts: list[tuple[int, "OwnModels"]]) -> "OwnModels":
@@ -49,14 +51,13 @@ class OwnModels:
             np.concatenate([part.coef for _, part in parts]),
         )
 
-    def predict(self, X: np.ndarray, position: np.ndarray) -> np.ndarray:
-        """What her own model adds to the shared prediction of each row; 0 for those who have none."""
-        added = np.zeros(len(position))
+    def predict_into(self, prediction: np.ndarray, X: np.ndarray, position: np.ndarray) -> None:
+        """Answer the rows of those who have a model of their own by it; ``position`` says whose each row is."""
         if len(self.people):
             at = np.minimum(np.searchsorted(self.people, position), len(self.people) - 1)
-            has = self.people[at] == position
-            added[has] = (X[has] * self.coef[at[has]]).sum(axis=1)
-        return added
+            rows = np.flatnonzero(self.people[at] == position)
+            mine = self.coef[at[rows]]
+            prediction[rows] = (X[rows] * mine[:, :-1]).sum(axis=1) + mine[:, -1]
 
 
 def keep_best(
@@ -74,8 +75,7 @@ def keep_best(
     offsets = np.concatenate([[0], np.cumsum(np.diff(block.offsets)[alone])])
     rows = replace(block, X=block.X[theirs], y=block.y[theirs], offsets=offsets, weights=None)
     coef, intercepts = fit_own(rows, local_intercept)
-    own_intercepts[alone] = intercepts - intercept
-    return OwnModels(alone, coef if mean is None else coef - mean)
+    return OwnModels(alone, np.column_stack([coef, intercepts]))
 
 
 def fit_own(block: Block, local_intercept: bool) -> tuple[np.ndarray, np.ndarray]:

@@ -56,8 +56,8 @@ class Heads:
             )
         prediction = board.predict(X)
         own = ((X[known] @ board.embedding) * self.weights[at[known]]).sum(axis=1)
-        own += self.own.predict(X[known], at[known])
         prediction[known] += own + self.intercepts[at[known]]
+        self.own.predict_into(prediction, X, at)
         return prediction, known
 
     def save(self, path: str | os.PathLike[str], board: Billboard) -> Path:
@@ -84,7 +84,8 @@ class Heads:
             weights = np.asarray(table.column("weights").combine_chunks().flatten()).reshape(table.num_rows, -1)
             alone = table.column("own").combine_chunks()
             own = OwnModels(
-                np.flatnonzero(alone.is_valid()), np.asarray(alone.drop_null().flatten()).reshape(-1, board.n_features)
+                np.flatnonzero(alone.is_valid()),
+                np.asarray(alone.drop_null().flatten()).reshape(-1, board.n_features + 1),
             )
             heads = cls(table.column("user").combine_chunks(), weights, np.asarray(table.column("intercept")), own)
             checksum, metadata = heads._checksum(), table.schema.metadata or {}
