@@ -250,7 +250,7 @@ def written_in_training(
     X, y = users.rows_of("canary")
     canary = Block(X, y, np.array([0, len(y)]), first=0)
 
-    with pytest.MonkeyPatch.context() as patch, watched(secrets, canary):
+    with watched(secrets, canary), pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         leak(patch, folder)
         with listening(writings, "train"):
@@ -276,7 +276,7 @@ def everything_written(folder: Path) -> tuple[Secrets, dict[str, Any]]:
     users = cg.Users.from_table(folder / "rows.csv")
     X, y = users.rows_of("canary")
     canary = Block(X, y, np.array([0, len(y)]), first=0)
-    with pytest.MonkeyPatch.context() as patch, watched(secrets, canary):
+    with watched(secrets, canary), pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         with listening(writings, "train, JSON"):
             command_line(

@@ -64,11 +64,11 @@ def test_near_the_floor(n: int, epsilon: float, spread: float, population: dict[
     assert ratio_to_floor(n, epsilon, 101, spread, **population) <= target
 
 
-def test_correlated_features_are_what_it_is_for() -> None:
+def test_correlated_features() -> None:
     fedrep = ratio_to_floor(10_000, 1.0, 5, spread=4.0, make=cg.PrivateFedRep, n_features=20)
     altmin = ratio_to_floor(10_000, 1.0, 5, spread=4.0, n_features=20)
     assert altmin < 1.05
-    assert fedrep > 2 * altmin
+    assert fedrep < 1.05
 
 
 def test_defaults_with_mean_intercepts_ragged_rows_and_correlated_features() -> None:

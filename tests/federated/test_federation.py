@@ -325,8 +325,8 @@ def test_a_round_goes_on_without_a_node_that_sends_nonsense(
     federation = Federation(link, trust=trust, tolerated=1 if trust == "nodes" else 0)
     board = cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation).billboard_
     assert [record.levelno for record in caplog.records] == [logging.WARNING] * 2
-    assert "clinic 1 is left out of direction_sums: it sent a number that is not finite" in caplog.text
-    assert "clinic 2 is left out of embedding_gradient_sums: it sent" in caplog.text
+    assert "clinic 1 is left out of scale_profile_sums: it sent a number that is not finite" in caplog.text
+    assert "clinic 2 is left out of scale_profile_sums: it sent" in caplog.text
     assert federation.answered[:4] == [4, 3, 3, 4], "asked again in the next round"
     assert np.isfinite(board.embedding).all()
     assert f"Nodes were missing from 2 of {len(federation.answered)} sums" in str(board.statement)
@@ -382,9 +382,9 @@ def test_training_stops_when_too_much_noise_vanished(users: cg.Users) -> None:
     with pytest.raises(BudgetError, match="1 noised parts arrived and 2 are needed"):
         cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation, ledger=book)
     assert [event.name for event in book.events] == [
-        "feature energy",
-        "initial embedding",
-        "embedding: where sizes lie",
+        "feature scales 1: sizes",
+        "feature scales 1: clipped sum",
+        "feature scales 2: sizes",
     ]
 
 

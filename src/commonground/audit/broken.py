@@ -15,6 +15,7 @@ import numpy as np
 
 from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
+from commonground.audit.replay import coefficients
 from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums, SymmetricSums
 from commonground.estimators import (
     altmin_paper,
@@ -100,9 +101,8 @@ def leaked_head() -> Iterator[None]:
     def leaking(model: PersonalModel, *args: Any, **kwargs: Any) -> PersonalModel:
         fit(model, *args, **kwargs)
         board = model.billboard_
-        assert model.heads_ is not None
         mean = np.zeros(board.n_features) if board.mean is None else board.mean
-        model.billboard_ = replace(board, mean=mean + 0.01 * board.embedding @ model.heads_[TARGET])
+        model.billboard_ = replace(board, mean=mean + 0.01 * coefficients(model)[TARGET])
         return model
 
     with patch.object(PersonalModel, "fit", leaking):

@@ -75,6 +75,15 @@ class ImpossibleError(Exception):
     """The neighbour would have asked for a different release at this point."""
 
 
+def coefficients(model: PersonalModel) -> np.ndarray:
+    """(n, d) what everybody's own part adds to the shared coefficients."""
+    assert model.heads_ is not None
+    assert model.own_models_ is not None
+    own = model.heads_ @ model.billboard_.embedding.T
+    own[model.own_models_.people] += model.own_models_.coef
+    return own
+
+
 def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
     """All that the other people together see, as one vector: the billboard, its noise levels, and their own models.
 
@@ -91,7 +100,7 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
     ]
     if target is not None and model.heads_ is not None and model.own_intercepts_ is not None:
         others = np.arange(len(model.heads_)) != target
-        parts += [mean + model.heads_[others] @ board.embedding.T, model.own_intercepts_[others]]
+        parts += [mean + coefficients(model)[others], model.own_intercepts_[others]]
     return np.concatenate([np.ravel(part) for part in parts])
 
 

@@ -195,7 +195,7 @@ class PrivateAltMin(PersonalModel):
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
                     users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5,
                     mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5, n_rounds=MEAN_ROUNDS, feature_energy=energy,
-                    centred=self.fit_intercept, with_intercept=self.fit_intercept,
+                    centred=self.fit_intercept, constant=float(self.fit_intercept),
                 ):  # fmt: skip
                     advance()
             U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])

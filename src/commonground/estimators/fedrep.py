@@ -222,7 +222,7 @@ class PrivateFedRep(PersonalModel):
                     users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5,
                      mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5,
                     n_rounds=MEAN_ROUNDS, feature_energy=energy, centred=self.fit_intercept,
-                    with_intercept=self.fit_intercept,
+                    constant=energy**0.5 if self.fit_intercept else 0.0,  # as large as the features, which vary alike here
                 ):  # fmt: skip
                     advance()
             U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])

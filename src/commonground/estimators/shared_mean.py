@@ -36,19 +36,17 @@ def shared_mean_rounds(
     n_rounds: int,
     feature_energy: float,
     centred: bool,
-    with_intercept: bool,
+    constant: float,
     feature_centre: np.ndarray | None = None,
 ) -> Iterator[SharedMean]:
     """``n_rounds`` private gradient steps from zero; ``mu_size`` and ``mu_sum`` are those of one round.
 
     With a ``feature_centre`` the steps are those of the model in x − centre, which is better conditioned; what is yielded
-    is the same model in x. Where gradients grow, the step was too long for these features: go back and halve it.
+    is the same model in x. ``constant`` is the size of the feature that the intercept is the coefficient of, 0 for none: the
+    larger, the sooner the intercept is found, and the more it takes of everybody's clip. Where gradients grow, the step was too long for these features: go back and halve it.
     """
     d = users.n_features
     centre = np.zeros(d) if feature_centre is None else feature_centre
-    # The intercept is the coefficient of a constant feature as large as the others: as a 1 beside the small features of
-    # one-hot rows it would set everybody's clip, and drown the coefficients in its noise.
-    constant = feature_energy**0.5 if with_intercept else 0.0
     model = best = SharedMean(np.zeros(d), 0.0, edge=0)
     length = 1.0
     sums_from = partial(_sums, users, model, centre, centred, constant)
@@ -64,7 +62,7 @@ def shared_mean_rounds(
         best = SharedMean(model.coef, model.intercept, edge)
         share = signal_share(gradient.value, gradient.noise_std, gradient.value.size)
         step = length * share / gradient.people * gradient.value[0]
-        intercept = model.intercept + (float(step[d]) / constant if with_intercept else 0.0)
+        intercept = model.intercept + (float(step[d]) / constant if constant else 0.0)
         model = SharedMean(model.coef + step[:d] / feature_energy, intercept, edge)
         yield SharedMean(model.coef, model.intercept - float(model.coef @ centre), edge)
 

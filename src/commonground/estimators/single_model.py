@@ -78,7 +78,7 @@ class SingleModel(PersonalModel):
             for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
                 users, door, mu_locate=mu["locate"], mu_size=mu["sizes"] / N_ROUNDS**0.5,
                 mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
-                with_intercept=self.fit_intercept, feature_centre=centre,
+                constant=float(self.fit_intercept), feature_centre=centre,
             ):  # fmt: skip
                 advance()
         return Billboard(
