@@ -28,7 +28,7 @@ from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
 from commonground.ledger import InMemoryLedger
 from commonground.users import Block
-from federated.in_process import InProcess, dealt, nodes_of
+from federation_in_process import InProcess, dealt, nodes_of
 from populations import ragged_block, replace_person, strange_people
 
 D, K = 6, 2
@@ -400,7 +400,7 @@ def test_training_stops_when_everybody_vanished(users: cg.Users) -> None:
 @pytest.mark.parametrize("name", CONTRIBUTIONS)
 @pytest.mark.parametrize("how", [None, Noised("clipped_at", (118,), "round 1", 0.3, 99)])
 def test_questions_survive_the_wire(name: str, how: Noised | None) -> None:
-    from federated.in_process import as_bytes, from_bytes
+    from federation_in_process import as_bytes, from_bytes
 
     question = Question(name, (*ARGUMENTS[name], np.float64(0.25), None), how)
     back = unpack_question(*unpack(from_bytes(as_bytes(pack_question(question)))))

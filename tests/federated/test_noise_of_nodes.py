@@ -20,7 +20,7 @@ from commonground.federated.questions import Noised, Question
 from commonground.federated.wire import pack_question, unpack
 from commonground.gate import Randomness, ScatteredSum, randomness_from, release, release_scattered
 from commonground.ledger import InMemoryLedger
-from federated.in_process import InProcess, nodes_of
+from federation_in_process import InProcess, nodes_of
 
 
 class OpenLedger(InMemoryLedger):

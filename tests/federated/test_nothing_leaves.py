@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import commonground as cg
+import federation_in_process as in_process
 from commonground.federated.federation import Federation
 from commonground.federated.node import Node
 from commonground.federated.questions import CONTRIBUTIONS
 from commonground.federated.wire import pack, unpack
 from commonground.heads.files import Heads
-from federated import in_process
-from federated.in_process import InProcess, as_bytes, nodes_of
+from federation_in_process import InProcess, as_bytes, nodes_of
 from test_numbers_that_leave import CELLS, LABEL, Secrets, population
 
 

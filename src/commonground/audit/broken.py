@@ -15,7 +15,7 @@ import numpy as np
 
 from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
-from commonground.audit.replay import coefficients
+from commonground.audit.replay import whole_models
 from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums, SymmetricSums
 from commonground.estimators import (
     altmin_paper,
@@ -102,7 +102,7 @@ def leaked_head() -> Iterator[None]:
         fit(model, *args, **kwargs)
         board = model.billboard_
         mean = np.zeros(board.n_features) if board.mean is None else board.mean
-        model.billboard_ = replace(board, mean=mean + 0.01 * coefficients(model)[TARGET])
+        model.billboard_ = replace(board, mean=mean + 0.01 * whole_models(model)[TARGET, :-1])
         return model
 
     with patch.object(PersonalModel, "fit", leaking):

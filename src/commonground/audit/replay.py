@@ -75,13 +75,16 @@ class ImpossibleError(Exception):
     """The neighbour would have asked for a different release at this point."""
 
 
-def coefficients(model: PersonalModel) -> np.ndarray:
-    """(n, d) what everybody's own part adds to the shared coefficients."""
+def whole_models(model: PersonalModel) -> np.ndarray:
+    """(n, d + 1) everybody's own coefficients, the intercept last."""
     assert model.heads_ is not None
+    assert model.own_intercepts_ is not None
     assert model.own_models_ is not None
-    own = model.heads_ @ model.billboard_.embedding.T
-    own[model.own_models_.people] += model.own_models_.coef
-    return own
+    board = model.billboard_
+    shared = np.append(np.zeros(board.n_features) if board.mean is None else board.mean, board.intercept)
+    models = shared + np.column_stack([model.heads_ @ board.embedding.T, model.own_intercepts_])
+    models[model.own_models_.people] = model.own_models_.coef
+    return models
 
 
 def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
@@ -98,9 +101,9 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         [board.intercept],
         np.log([e.scale if isinstance(e, PureEvent) else e.noise_std for e in board.statement.events]),
     ]
-    if target is not None and model.heads_ is not None and model.own_intercepts_ is not None:
+    if target is not None and model.heads_ is not None:
         others = np.arange(len(model.heads_)) != target
-        parts += [mean + coefficients(model)[others], model.own_intercepts_[others]]
+        parts += [whole_models(model)[others]]
     return np.concatenate([np.ravel(part) for part in parts])
 
 

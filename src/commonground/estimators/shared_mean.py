@@ -43,7 +43,8 @@ def shared_mean_rounds(
 
     With a ``feature_centre`` the steps are those of the model in x − centre, which is better conditioned; what is yielded
     is the same model in x. ``constant`` is the size of the feature that the intercept is the coefficient of, 0 for none: the
-    larger, the sooner the intercept is found, and the more it takes of everybody's clip. Where gradients grow, the step was too long for these features: go back and halve it.
+    larger, the sooner the intercept is found, and the more it takes of everybody's clip. Where gradients grow, the step was
+    too long for these features: go back and halve it.
     """
     d = users.n_features
     centre = np.zeros(d) if feature_centre is None else feature_centre
