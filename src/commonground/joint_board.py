@@ -17,7 +17,7 @@ from safetensors.numpy import save as save_arrays
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
 from commonground.billboard import reading_board, write_board
-from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, StepLedger
 
 _KIND = "shared parameters"
 
@@ -136,12 +136,16 @@ def paying(
 
     A resumed run was paid for when it began: a ledger that knows its very releases is not charged again.
     """
-    known = ledger if resumed and isinstance(ledger, SharedLedger | InMemoryLedger) else None
+    known = ledger if resumed and isinstance(ledger, StepLedger | InMemoryLedger) else None
     if ledger is None or (known is not None and all(known.has_paid(event) for event in events)):
         yield InMemoryLedger(budget)
-    elif isinstance(ledger, SharedLedger):
+    elif isinstance(ledger, StepLedger):
         with ledger.reserve_steps(budget, events, events[0].name) as book:
             yield book
+    elif isinstance(ledger, SharedLedger):
+        raise BudgetError(
+            "this ledger cannot book trainings on samples. Use a DurableLedger, or one for this run alone."
+        )
     else:
         yield ledger
 

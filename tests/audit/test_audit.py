@@ -27,6 +27,7 @@ from commonground.audit.run import Report, audit
 from commonground.clipping import SizeCounts
 from commonground.errors import InputError
 from commonground.gate import randomness_from, release
+from commonground.heads.choice import OwnModels
 
 CLAIM = Claim(epsilon=8.0)
 
@@ -177,10 +178,14 @@ def test_log_likelihood_ratios_have_their_closed_form() -> None:
 
 
 def test_the_view_of_others_leaves_out_the_target_alone() -> None:
-    model = RECIPES["fedrep"].at(CLAIM)(neighbours("huge").without, 0)
+    users = neighbours("huge").without
+    model = RECIPES["fedrep"].at(CLAIM)(users, 0)
+    model.own_models_ = OwnModels.nobody(users.n_features)
     before = others_view(model, TARGET)
     model.heads_[TARGET] += 1.0
     model.own_intercepts_[TARGET] += 1.0
+    np.testing.assert_array_equal(others_view(model, TARGET), before)
+    model.own_models_ = OwnModels(np.array([TARGET]), np.ones((1, users.n_features + 1)))
     np.testing.assert_array_equal(others_view(model, TARGET), before)
     model.heads_[TARGET + 1] += 1.0
     assert not np.array_equal(others_view(model, TARGET), before)

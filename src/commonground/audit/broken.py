@@ -95,7 +95,7 @@ def free_thresholds() -> Iterator[None]:
 
 @contextmanager
 def leaked_head() -> Iterator[None]:
-    """The published mean contains a hundredth of the target's head."""
+    """The published mean contains a hundredth of the target's own model."""
     fit = PersonalModel.fit
 
     def leaking(model: PersonalModel, *args: Any, **kwargs: Any) -> PersonalModel:

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,23 +53,28 @@ class Recipe:
         return lambda users, seed: self.fit(claim, users, seed)
 
 
+_HEADS: dict[str, Any] = {
+    "local_choice": False
+}  # heads for all: they tell more of the billboard than models of one's own
+
+
 def _fedrep(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
     ).fit(users)  # fmt: skip
 
 
 def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
-        fit_intercept=False,
+        fit_intercept=False, **_HEADS,
     ).fit(users)  # fmt: skip
 
 
 def _fedrep_few(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     """As few people as an audit has are what its many small rounds are for."""
     return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False
+        claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS
     ).fit(users)  # fmt: skip
 
 

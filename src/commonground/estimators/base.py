@@ -66,6 +66,10 @@ class PersonalModel(BaseEstimator):
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         name = type(self).__name__
+        if getattr(self, "sample_rate", None) is not None:
+            raise BudgetError(
+                "a durable ledger cannot book rounds over samples of people yet; fit without sample_rate."
+            )
         if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
             warnings.warn(
                 "the ledger adds up what fits cost the person with the largest budget; that a person with a smaller one is "

@@ -11,7 +11,16 @@ from commonground.errors import BudgetError
 from commonground.ledger.chain import LedgerError
 from commonground.ledger.durable import DurableLedger, Population, Reservation
 
-__all__ = ["DurableLedger", "InMemoryLedger", "Ledger", "LedgerError", "Population", "Reservation", "SharedLedger"]
+__all__ = [
+    "DurableLedger",
+    "InMemoryLedger",
+    "Ledger",
+    "LedgerError",
+    "Population",
+    "Reservation",
+    "SharedLedger",
+    "StepLedger",
+]
 
 
 class Ledger(Protocol):
@@ -25,6 +34,11 @@ class SharedLedger(Protocol):
     """A budget that many fits draw from: each books its whole declared budget first, and settles at the end."""
 
     def reserve(self, budget: Budget | PureBudget, purpose: str = "") -> AbstractContextManager[Ledger]: ...
+
+
+@runtime_checkable
+class StepLedger(SharedLedger, Protocol):
+    """One that also books trainings on Poisson samples, step by step."""
 
     def reserve_steps(
         self, budget: Budget, events: Sequence[SampledGaussianEvent], purpose: str = ""
