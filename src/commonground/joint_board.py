@@ -17,6 +17,7 @@ from safetensors.numpy import save as save_arrays
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
 from commonground.billboard import reading_board, write_board
+from commonground.errors import BudgetError
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, StepLedger
 
 _KIND = "shared parameters"
