@@ -133,7 +133,7 @@ assert {recipe for _, recipe in FAULTS} == set(RECIPES)
 def test_every_fault_is_caught(broken: str, recipe: str) -> None:
     if (broken, recipe) == ("half-noise", "own-data"):
         pytest.skip("its releases are those of single-model")
-    runs = {"half-noise": 250 if recipe.endswith("-paper") else 150, "leaked-head": 60}.get(broken, 30)
+    runs = {"half-noise": 250 if recipe.endswith("-paper") else 150, "leaked-head": 120}.get(broken, 30)
     report = run_audit(recipe, runs, broken, BROKEN[broken].pair)
     if broken == "unbounded-scores":  # exact, by the scores themselves: no statistics needed
         assert report.refuted

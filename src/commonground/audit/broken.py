@@ -95,14 +95,14 @@ def free_thresholds() -> Iterator[None]:
 
 @contextmanager
 def leaked_head() -> Iterator[None]:
-    """The published mean contains a twentieth of the target's own model."""
+    """The published mean contains the coefficients of the target's own model."""
     fit = PersonalModel.fit
 
     def leaking(model: PersonalModel, *args: Any, **kwargs: Any) -> PersonalModel:
         fit(model, *args, **kwargs)
         board = model.billboard_
         mean = np.zeros(board.n_features) if board.mean is None else board.mean
-        model.billboard_ = replace(board, mean=mean + 0.05 * whole_models(model)[TARGET, :-1])
+        model.billboard_ = replace(board, mean=mean + whole_models(model)[TARGET, :-1])
         return model
 
     with patch.object(PersonalModel, "fit", leaking):
