@@ -2,7 +2,7 @@
 
 For very many people. A round over a sample is q times the work, and not to know whether she was in it protects a person, too
 (*amplification*): from the same budget, sampled rounds learn nearly as much as rounds over everybody as long as the noise of
-one round is large beside one person. docs/sampling.md has the measurement.
+one round is large beside one person. docs/scale.md has the measurement.
 
 **Guarantee.** Unit and neighbours as everywhere: one person, replaced by any other. Each round draws two samples, one for the
 histogram of sizes and one for the clipped sum, by independent coins that stay secret. If she was drawn, replacing a person moves
