@@ -25,7 +25,7 @@ SIZES_OF_SCALES = 0.2  # of what scales cost: the histograms of sizes
 _OCTAVES = 1.0  # of energy, by which some feature must differ from the middle one for scales to matter
 _CONDITION = 1.5  # of the moment, from which on correlations matter
 # n μ/d^1.5, the eigenvalues of n moments against the noise: enough for condition numbers up to 100, and the least of use
-ENOUGH, LEAST = 4.0, 1.0
+ENOUGH, LEAST = 4.0, 0.9
 _SURE = 4.0  # standard deviations: one in 30,000 fits changes coordinates for nothing
 _OF_NOISE = 0.5  # standard deviations of the noise's eigenvalues, up to which variances are raised
 

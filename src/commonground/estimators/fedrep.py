@@ -153,10 +153,14 @@ class PrivateFedRep(PersonalModel):
 
     @property
     def _takes_sparse(self) -> bool:
-        return self.recipe == "default" and self.rank != "auto" and self.sample_rate is None and self.device == "cpu"
+        return self.recipe == "default" and not self._finds_rank and self.sample_rate is None and self.device == "cpu"
+
+    @property
+    def _finds_rank(self) -> bool:
+        return isinstance(self.rank, str) and self.rank == "auto"
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
-        if self.rank != "auto" or self.recipe == "paper":
+        if not self._finds_rank or self.recipe == "paper":
             check_rank(self.rank, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         users = on_device(users, self.device)
@@ -204,7 +208,7 @@ class PrivateFedRep(PersonalModel):
             settings = int(self.rank), self.fit_intercept, self.shared_mean, self.n_rounds
             return *sparse_recipe(users, *settings, budget, door, self.verbose), None
         people, d = users.total_weight, users.n_features
-        k = EXPECTED_RANK if self.rank == "auto" else self.rank
+        k = EXPECTED_RANK if self._finds_rank else int(self.rank)
         few = self.n_rounds is None and not self.shared_mean and self.sample_rate is None
         few = few and information(people, d, k, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)

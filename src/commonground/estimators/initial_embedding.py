@@ -29,7 +29,7 @@ def release_initial_embedding(
     sums = sum_over_people(users, direction_sums, mean, intercept, local_intercept)
     half = door.release(sums.bounded("initial embedding"), mu)
     eigenvalues, Q = np.linalg.eigh(from_symmetric_half(half.value, d))
-    if rank == "auto":
+    if isinstance(rank, str):
         rank = visible_rank(eigenvalues, half.noise_std, users.total_weight)
     return np.ascontiguousarray(Q[:, -rank:])
 

@@ -132,6 +132,7 @@ def own_left_out(X, y, offsets, local_intercept, strengths):  # type: ignore[no-
     return missed
 
 
+@np.errstate(over="ignore", invalid="ignore")  # who misses by an infinite or unknown amount keeps the usual
 def choose(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool, fit: HeadFitter,
     usually: int,
