@@ -50,6 +50,18 @@ def test_what_it_costs_is_what_an_accountant_of_the_field_says() -> None:
     assert book.get_epsilon(1e-6) <= 1.001
 
 
+def test_small_rates_and_little_noise_are_accounted_on_one_grid() -> None:
+    """With noise multipliers on both sides of where dp-accounting's grid is changed."""
+    many, _ = cg.datasets.make_shared_subspace(40_000, rows_per_user=3, n_features=4, rank=1, seed=0)
+    model = cg.PrivateFedRep(
+        1, 1.0, sample_rate=0.03, n_rounds=4, shared_mean=False, simulation_seed=0, keep_heads=False
+    )
+    statement = model.fit(many).billboard_.statement
+    multipliers = [e.noise_multiplier for e in statement.events if isinstance(e, SampledGaussianEvent)]
+    assert min(multipliers) < 3.0 < max(multipliers)
+    assert 0.98 < statement.epsilon_spent <= 1.0
+
+
 def test_every_round_draws_two_samples_of_its_own_and_there_are_no_more_than_were_paid_for() -> None:
     rounds = SampledRounds(USERS, 0.3, 2, 12, 0.1, BUDGET, Door(InMemoryLedger(BUDGET), randomness_from(0)))
     seen = []

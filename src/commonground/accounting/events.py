@@ -12,7 +12,12 @@ from functools import reduce
 from typing import Any, ClassVar
 
 from commonground.accounting.gaussian import compose, gaussian_epsilon
-from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
+from commonground.accounting.sampled import (
+    REPLACE,
+    SampledGaussianEvent,
+    epsilon_beside_gaussian,
+    epsilon_of_sampled,
+)
 from commonground.errors import BudgetError
 
 
@@ -157,8 +162,7 @@ def _epsilon_beside(sampled: list[SampledGaussianEvent], events: tuple[Event, ..
     if not same or len(sampled) + len(others) < len(events):
         raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
     mu = compose(event.mu for event in others)
-    together = GaussianEvent("all of them", mu, 1.0, 1.0 / mu, 1, simulated=False)
-    return epsilon_by_pld([together, *sampled], delta)
+    return epsilon_beside_gaussian(sampled, mu, delta)
 
 
 def epsilon_by_pld(events: Iterable[Event], delta: float) -> float:
