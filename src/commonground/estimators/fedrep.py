@@ -104,6 +104,7 @@ class PrivateFedRep(PersonalModel):
     compose exactly. With personal budgets these sensitivities and costs are those of the person with the largest;
     another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
     releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
+    With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by privacy loss distributions.
     Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
