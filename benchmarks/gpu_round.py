@@ -1,8 +1,8 @@
-"""One round's pass over the rows on a GPU, as a multiple of one read of them; needs torch with CUDA, and Triton.
+"""One round's pass over the rows on a GPU, as a multiple of one read of them; needs torch with CUDA, and CuPy.
 
     python benchmarks/gpu_round.py [--people 4000000] [--rows 10] [--features 50]
 
-It loads the kernels from their file, so it runs where only torch, Triton and NumPy are installed. First the results are compared
+It loads the kernels from their file, so it runs where only torch, CuPy and NumPy are installed. First the results are compared
 with a plain float64 computation, person by person; then the round is timed beside one read (``X.sum()``) and beside a plain torch
 round. The time is that of the sums: noise is drawn on the processor and takes the same time for any number of people.
 """
@@ -66,13 +66,13 @@ def compare(kernels: ModuleType, device: str) -> bool:
         (300, (1, 40), 13, 3, True, True, torch.float64),
         (300, (1, 90), 50, 5, True, True, torch.float32),
         (300, (1, 30), 200, 8, False, True, torch.float64),
+        (300, (1, 300), 64, 2, True, False, torch.float32),
+        (100, (1, 20), 1001, 12, False, False, torch.float32),
     ):
         X, y, offsets, embedding = population(n, rows, d, k, dtype, device)
         w = torch.randn(d, dtype=torch.float64, device=device) if mean else None
         W = embedding.T if w is None else torch.vstack([embedding.T, w])
-        people = kernels.person_gradients(
-            X, y, offsets, int(offsets.diff().max()), W.to(dtype), k, 0.2 if mean else 0.0, local
-        )
+        people = kernels.person_gradients(X, y, offsets, W.to(dtype), k, 0.2 if mean else 0.0, local)
         weights = (torch.rand(n, dtype=torch.float64, device=device) + 0.5) * torch.isfinite(people.squared)
         total = kernels.weighted_sum(people, weights).cpu().numpy()
         host = [t.double().cpu().numpy() for t in (X, y, embedding)]
@@ -126,9 +126,9 @@ def plain_round(X: torch.Tensor, y: torch.Tensor, U: torch.Tensor, m: int) -> to
     return (v * (clip / norms).clamp(max=1)[:, None]).T @ g
 
 
-def one_round(kernels: ModuleType, X: Any, y: Any, offsets: Any, most_rows: int, W: Any, k: int) -> torch.Tensor:
+def one_round(kernels: ModuleType, X: Any, y: Any, offsets: Any, W: Any, k: int) -> torch.Tensor:
     """As engines/device.py does it: everybody's gradient, its bin of sizes, the histogram, the sum clipped at a quantile."""
-    people = kernels.person_gradients(X, y, offsets, most_rows, W, k, 0.0, False)
+    people = kernels.person_gradients(X, y, offsets, W, k, 0.0, False)
     exponent = torch.frexp(torch.nan_to_num(people.squared, nan=1.0)).exponent
     counts = torch.bincount((exponent + 200).clamp(0, 400), torch.ones_like(people.squared), minlength=401)
     edge = int((counts.cumsum(0) > 0.3 * len(people.squared)).nonzero()[0]) - 200  # here noise would be added
@@ -143,19 +143,13 @@ def time_rounds(kernels: ModuleType, n: int, m: int, d: int) -> None:
     print(f"{n:,} people × {m} × {d}, float32: one read {read:.2f} ms ({X.numel() * 4 / read / 1e9:.2f} TB/s)")
     for k in (2, 5, 8):
         W = torch.linalg.qr(torch.randn(d, k, device="cuda"))[0].T.contiguous()
-        settings = [(w, p) for w in (1, 2, 4) for p in (1, 8)] if k == 2 else [best]  # noqa: F821
-        timed = {}
-        for kernels.WARPS, kernels.PEOPLE in settings:
-            timed[kernels.WARPS, kernels.PEOPLE] = milliseconds(
-                lambda W=W, k=k: kernels.person_gradients(X, y, offsets, m, W, k, 0.0, False)
-            )
-        best = min(timed, key=timed.__getitem__)
-        kernels.WARPS, kernels.PEOPLE = best
-        whole = milliseconds(lambda W=W, k=k: one_round(kernels, X, y, offsets, m, W, k))
-        print(f"k={k}: gradients {timed[best]:.2f} ms (warps, people a program: {best});", end=" ")
-        print(f"whole round {whole:.2f} ms: {whole / read:.2f} reads")
-        if k == 2:
-            print("   all settings:", {s: round(t, 2) for s, t in timed.items()})
+        gradients = milliseconds(lambda W=W, k=k: kernels.person_gradients(X, y, offsets, W, k, 0.0, False))
+        people = kernels.person_gradients(X, y, offsets, W, k, 0.0, False)
+        added = milliseconds(lambda p=people: kernels.weighted_sum(p, torch.ones_like(p.squared)))
+        whole = milliseconds(lambda W=W, k=k: one_round(kernels, X, y, offsets, W, k))
+        print(
+            f"k={k}: gradients {gradients:.2f} ms, sum {added:.2f} ms; whole round {whole:.2f} ms: {whole / read:.2f} reads"
+        )
     W = torch.linalg.qr(torch.randn(d, 2, device="cuda"))[0]
     plain = milliseconds(lambda: plain_round(X, y, W, m), times=3)
     print(f"plain torch, k=2: {plain:.2f} ms, {plain / read:.1f} reads")

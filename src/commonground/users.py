@@ -315,6 +315,11 @@ class Users:
                     yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
                 waiting, first = [], end
 
+    @property
+    def weights(self) -> np.ndarray | None:
+        """How much each person counts, from 0 to 1; None: everybody in full."""
+        return self._weights
+
     def weighted(self, weights: np.ndarray) -> "Users":
         """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
         weights = np.ascontiguousarray(weights, dtype=np.float64)

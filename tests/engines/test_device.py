@@ -14,15 +14,17 @@ import torch
 
 import commonground as cg
 from commonground.clipping import bins_of
+from commonground.contributions.coordinates import in_coordinates
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.engines.device import DeviceEngine, size_bins
+from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
 from commonground.users import Users
 
-NO_GPU = "needs an NVIDIA GPU with Triton"
+NO_GPU = "needs an NVIDIA GPU with CuPy"
 
 
-def plain_gradients(X: Any, y: Any, offsets: Any, most_rows: int, W: Any, k: int, intercept: float, local: bool) -> Any:
+def plain_gradients(X: Any, y: Any, offsets: Any, W: Any, k: int, intercept: float, local: bool) -> Any:
     """`device_gradients.person_gradients`, person by person."""
     n, d = len(offsets) - 1, X.shape[1]
     g, factors, squared = np.zeros((n, d)), np.zeros((n, k)), np.full(n, np.nan)
@@ -46,12 +48,17 @@ def plain_sum(people: Any, weights: Any) -> Any:
     return (people.factors[there] * weights[there, None]).T @ people.g[there]
 
 
+def plain_rows(X: Any, transform: np.ndarray) -> Any:
+    T = torch.tensor(transform)
+    return X * T if T.ndim == 1 else X @ T.T
+
+
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> DeviceEngine:
-    kernels = SimpleNamespace(person_gradients=plain_gradients, weighted_sum=plain_sum)
+    kernels = SimpleNamespace(person_gradients=plain_gradients, weighted_sum=plain_sum, transformed=plain_rows)
     monkeypatch.setitem(sys.modules, "commonground.contributions.device_gradients", kernels)
     made = object.__new__(DeviceEngine)
-    made.device, made._blocks = torch.device("cpu"), []
+    made.device, made._rows, made._transform, made._weights = torch.device("cpu"), [], None, None
     return made
 
 
@@ -88,6 +95,29 @@ def test_sums_histograms_and_clips_are_those_of_the_processor(engine: DeviceEngi
         assert mine.sensitivity == pytest.approx(theirs.sensitivity, rel=1e-9)
 
 
+def test_who_takes_part_may_change_from_sum_to_sum(engine: DeviceEngine) -> None:
+    everybody, public = ragged(200), (np.eye(6)[:, :2], None, 0.0, False, 113)
+    rng = np.random.default_rng(4)
+    for _ in range(3):
+        some = everybody.weighted((rng.random(everybody.n_users) < 0.3).astype(float))
+        ours = engine.sum_over_people(some, embedding_gradient_sums, *public)
+        expected = sum_over_blocks(some, embedding_gradient_sums, *public)
+        assert ours.total_weight == expected.total_weight
+        np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
+
+
+def test_rows_are_seen_in_the_coordinates_asked_for(engine: DeviceEngine) -> None:
+    users, public = ragged(200), (np.eye(6)[:, :2], None, 0.0, False, 113)
+    turned = np.random.default_rng(5).standard_normal((6, 6))
+    for transform in (turned, np.arange(1.0, 7.0), turned.T.copy()):
+        ours = engine.sum_over_people(users, in_coordinates, transform, embedding_gradient_sums, *public)
+        expected = sum_over_blocks(users, in_coordinates, transform, embedding_gradient_sums, *public)
+        np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
+    plain = engine.sum_over_people(users, embedding_gradient_sums, *public)
+    expected = sum_over_blocks(users, embedding_gradient_sums, *public)
+    np.testing.assert_allclose(plain.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
+
+
 def test_a_fit_is_the_same_wherever_the_rounds_are_read(engine: DeviceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     users, _ = cg.datasets.make_shared_subspace(400, rows_per_user=6, n_features=8, seed=0)
     settings = {"epsilon": 8.0, "n_rounds": 3, "simulation_seed": 1, "shared_mean": False}
@@ -111,15 +141,21 @@ def test_without_a_gpu_the_error_says_what_to_do() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
 @pytest.mark.parametrize("local", [False, True])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_on_a_gpu_results_are_those_of_the_processor(local: bool, dtype: type) -> None:
-    users, _ = cg.datasets.make_shared_subspace(3000, rows_per_user=9, n_features=20, seed=0)
+@pytest.mark.parametrize("condition", [1.0, 10.0])
+def test_on_a_gpu_results_are_those_of_the_processor(local: bool, dtype: type, condition: float) -> None:
+    users, _ = cg.datasets.make_shared_subspace(6000, rows_per_user=9, n_features=20, seed=0)
     block = next(users.blocks())
-    users = Users.from_arrays(block.X.astype(dtype), block.y, np.repeat(users.ids, np.diff(block.offsets)))
-    fits = [
-        cg.PrivateFedRep(device=device, fit_intercept=local, shared_mean=local, n_rounds=8, simulation_seed=3).fit(
-            users
-        )
-        for device in ("cpu", "cuda")
-    ]
-    tolerance = 1e-8 if dtype is np.float64 else 1e-3
-    np.testing.assert_allclose(fits[1].billboard_.embedding, fits[0].billboard_.embedding, atol=tolerance)
+    mixed = np.linalg.qr(np.random.default_rng(0).standard_normal((20, 20)))[0] * np.geomspace(1, condition, 20)
+    X = (block.X @ mixed).astype(dtype)
+    users = Users.from_arrays(X, block.y, np.repeat(users.ids, np.diff(block.offsets)))
+    settings = {"epsilon": 4.0, "fit_intercept": local, "shared_mean": local, "n_rounds": 8, "simulation_seed": 3}
+    here, there = (cg.PrivateFedRep(device=device, **settings).fit(users).billboard_ for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(there.embedding, here.embedding, atol=1e-8 if dtype is np.float64 else 1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
+def test_on_a_gpu_everybody_is_drawn_anew_in_every_round() -> None:
+    users, _ = cg.datasets.make_shared_subspace(3000, rows_per_user=9, n_features=10, seed=0)
+    settings = {"epsilon": 4.0, "sample_rate": 0.3, "n_rounds": 8, "simulation_seed": 3}
+    here, there = (cg.PrivateFedRep(device=device, **settings).fit(users).billboard_ for device in ("cpu", "cuda"))
+    np.testing.assert_allclose(there.embedding, here.embedding, atol=1e-8)

@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from commonground.clipping import LOWEST_EXPONENT, N_BINS, BoundedSum, ClippedSums, SizeCounts, lower_edge
+from commonground.contributions.coordinates import in_coordinates
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
@@ -37,44 +39,61 @@ class DeviceEngine:
         try:
             import torch
         except ImportError:
-            raise InputError(f"device={device!r} needs torch: pip install 'commonground[deep]'.") from None
+            raise InputError(f"device={device!r} needs torch and CuPy: pip install 'commonground[gpu]'.") from None
         if not device.startswith("cuda") or not torch.cuda.is_available():
             raise InputError(f"device={device!r} is not there: use 'cpu', or 'cuda' on a machine with an NVIDIA GPU.")
+        if find_spec("cupy") is None:
+            raise InputError(f"device={device!r} needs CuPy beside torch: pip install 'commonground[gpu]'.")
         self.device = torch.device(device)
-        self._blocks: list[_DeviceBlock] = []
+        self._rows: list[_DeviceRows] = []
+        self._transform: np.ndarray | None = None  # the coordinates of these rows
+        self._weights: tuple[np.ndarray | None, torch.Tensor] | None = None  # as last asked with, here and there
 
     def sum_over_people(self, users: Users, block_sum: Callable[..., Any], *public: Any) -> Any:
-        if block_sum is not embedding_gradient_sums:
+        transform, asked = (public[0], public[1:]) if block_sum is in_coordinates else (None, (block_sum, *public))
+        if asked[0] is not embedding_gradient_sums:
             return sum_over_blocks(users, block_sum, *public)
-        if not self._blocks:
-            self._blocks = _sent_to(self.device, users)
-        return _gradient_sums(self._blocks, *public)
+        if not self._rows or transform is not self._transform:
+            self._rows, self._transform = [], transform  # the old ones make place first
+            self._rows = _sent_to(self.device, users, transform)
+        return _gradient_sums(self._rows, self._weights_there(users), *asked[1:])
+
+    def _weights_there(self, users: Users) -> "torch.Tensor":
+        """Rows stay for the whole fit, but who takes part may change from sum to sum."""
+        import torch
+
+        if self._weights is None or self._weights[0] is not users.weights:
+            values = np.ones(users.n_users) if users.weights is None else users.weights
+            self._weights = users.weights, torch.tensor(values, device=self.device)
+        return self._weights[1]
 
 
 @dataclass(frozen=True, repr=False)
-class _DeviceBlock:
+class _DeviceRows:
     X: "torch.Tensor"
     y: "torch.Tensor"
     offsets: "torch.Tensor"
-    weights: "torch.Tensor"
-    most_rows: int
 
 
-def _sent_to(device: "torch.device", users: Users) -> "list[_DeviceBlock]":
+def _sent_to(device: "torch.device", users: Users, transform: np.ndarray | None) -> "list[_DeviceRows]":
+    """Everybody's rows z = T x, whether she takes part or not."""
     import torch
 
+    from commonground.contributions.device_gradients import transformed
+
     try:
-        blocks = []
-        for b in users.blocks():
-            X, y, offsets, weights = (torch.tensor(v, device=device) for v in (b.X, b.y, b.offsets, b.person_weights))
-            blocks.append(_DeviceBlock(X, y, offsets, weights, int(np.diff(b.offsets).max())))
-        return blocks
+        sent = []
+        for b in users.weighted(np.ones(users.n_users)).blocks():
+            X, y, offsets = (torch.tensor(v, device=device) for v in (b.X, b.y, b.offsets))
+            sent.append(_DeviceRows(X if transform is None else transformed(X, transform), y, offsets))
+        return sent
     except torch.OutOfMemoryError:
         raise InputError("the rows do not fit into the GPU's memory. Use device='cpu', which streams them.") from None
 
 
 def _gradient_sums(
-    blocks: list[_DeviceBlock],
+    rows: list[_DeviceRows],
+    weights: "torch.Tensor",
     embedding: np.ndarray,
     mean: np.ndarray | None,
     intercept: float,
@@ -86,12 +105,12 @@ def _gradient_sums(
     from commonground.contributions.device_gradients import person_gradients
 
     columns = np.vstack([embedding.T] if mean is None else [embedding.T, mean])
-    parts = []
-    for b in blocks:
-        W = torch.tensor(columns, dtype=b.X.dtype, device=b.X.device)
-        k = embedding.shape[1]
-        people = person_gradients(b.X, b.y, b.offsets, b.most_rows, W, k, intercept, local_intercept)
-        parts.append((people, size_bins(people.squared), b.weights))
+    parts, first = [], 0
+    for r in rows:
+        W = torch.tensor(columns, dtype=r.X.dtype, device=r.X.device)
+        people = person_gradients(r.X, r.y, r.offsets, W, embedding.shape[1], intercept, local_intercept)
+        parts.append((people, size_bins(people.squared), weights[first : first + len(people.squared)]))
+        first += len(people.squared)
     return DeviceSums(parts, lowest)
 
 
