@@ -77,7 +77,7 @@ class PrivateFedRep(PersonalModel):
         (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
     sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
-    device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``deep``).
+    device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``gpu``).
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : show a progress bar.
     paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
