@@ -125,6 +125,16 @@ def test_simulation_is_marked(folder: Path, frame: pd.DataFrame, capsys: pytest.
     assert out.startswith("SIMULATED, NOT PRIVATE")
 
 
+def test_the_rank_may_be_found(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    users, _ = cg.datasets.make_shared_subspace(3000, rows_per_user=6, n_features=8, rank=2, seed=0)
+    X, y = next(users.blocks()).X, next(users.blocks()).y
+    ids = np.repeat(users.ids, 6)
+    pd.DataFrame(X, columns=list("abcdefgh")).assign(user_id=ids, y=y).to_parquet("rows.parquet")
+    _, out, _ = run("train", "rows.parquet", "--out", "b", "--rank", "auto", "--epsilon", 4, "--json", capsys=capsys)
+    assert json.loads(out)["epsilon"] == 4.0
+    assert cg.Billboard.load("b").embedding.shape == (8, 2)
+
+
 def test_the_installed_command(folder: Path) -> None:
     """As a process: usage error exits with 2, help with 0."""
     command = Path(sys.executable).with_name("commonground")
@@ -165,7 +175,10 @@ TRAIN_MISTAKES: dict[str, tuple[Callable[[pd.DataFrame], None], list[object], st
     "missing id": (table(lambda f: f.assign(user_id=f.user_id.where(f.index != 3))), [], "no id in row 3"),
     "rank too large": (as_it_is, ["--rank", 5], "integer from 1 to 4"),
     "rank zero": (as_it_is, ["--rank", 0], "integer from 1 to 4"),
+    "rank negative": (as_it_is, ["--rank", -2], "integer from 1 to 4"),
     "rank not a number": (as_it_is, ["--rank", "two"], "two"),
+    "no such device": (as_it_is, ["--device", "gpu"], "'cuda' on a machine with an NVIDIA GPU"),
+    "too few in a sample": (as_it_is, ["--sample-rate", 0.1], "leave at least 1000 people in a round"),
     "epsilon zero": (as_it_is, ["--epsilon", 0], "epsilon must be"),
     "epsilon negative": (as_it_is, ["--epsilon", -1], "epsilon must be"),
     "epsilon NaN": (as_it_is, ["--epsilon", "nan"], "epsilon must be"),

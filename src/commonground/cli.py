@@ -4,7 +4,7 @@ import json
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,7 @@ def train(
     items: Annotated[
         Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
     ] = None,
-    rank: Annotated[int, typer.Option(help="Number of shared directions.")] = 2,
+    rank: Annotated[str, typer.Option(help="Number of shared directions, or 'auto' to read it off the data.")] = "2",
     epsilon: Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")] = 1e-6,
     budget: Annotated[
@@ -78,6 +78,10 @@ def train(
     intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
     shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,
     rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")] = None,
+    sample_rate: Annotated[
+        float | None, typer.Option(help="Draw each person with this probability in every round; everybody by default.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="'cpu', or 'cuda' for a GPU that holds the rows.")] = "cpu",
     simulation_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
     ] = None,
@@ -103,8 +107,9 @@ def train(
         engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip
     model = PrivateFedRep(
-        rank, epsilon, delta, recipe=recipe, fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds,
-        keep_heads=False, simulation_seed=simulation_seed, verbose=not as_json,
+        cast(Literal["auto"], rank) if not rank.lstrip("-").isdecimal() else int(rank), epsilon, delta, recipe=recipe,
+        fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds, keep_heads=False, sample_rate=sample_rate,
+        device=device, simulation_seed=simulation_seed, verbose=not as_json,
     )  # fmt: skip
     board = model.fit(users, ledger=people).billboard_
     board.save(out)
