@@ -1,8 +1,9 @@
 """Every cell of P4's tables, one JSON line each; made for a GPU, which several processes share.
 
-python benchmarks/joint_tables.py speed table1 table4 baselines table2 tuned figure1 --out cells.jsonl [--processes 14]
+python benchmarks/joint_tables.py speed table1 baselines table2 figure1 table4 --out cells.jsonl [--processes 8]
 
-Jobs are begun in the order in which they are named; cells are written as they are made, so a run that is cut short loses little.
+Speed is measured first, alone on the machine. Jobs are begun in the order in which they are named; cells are written as they are
+made, so a run that is cut short loses little.
 """
 
 import argparse
@@ -34,14 +35,10 @@ Job = tuple[str, Callable[..., Iterable[Cell]], tuple[Any, ...]]  # the table, w
 
 def jobs(what: str, seeds: int, study: Study) -> Iterable[Job]:
     few = 16 if study.fast else 256
-    if what == "speed":
-        yield what, speed, ()
     for seed in range(seeds):
         for dataset in study.datasets:
             if what == "table1":
                 yield what, table1_joint_cells, (study, dataset, seed)
-            if what == "tuned":
-                yield "table1", table1_joint_cells, (study, dataset, seed, ("tuned",))
             if what == "baselines":
                 yield "table1", table1_baseline_cells, (study, dataset, seed)
         if what == "table2":
@@ -58,13 +55,13 @@ def jobs(what: str, seeds: int, study: Study) -> Iterable[Job]:
 
 
 def speed() -> Iterable[Cell]:
-    """Training runs with noise from real entropy, then per-sample gradients a second, alone on the machine."""
-    for seconds in training_runs():
+    """Training runs with noise from real entropy, then per-sample gradients a second."""
+    for seconds in training_runs(3):
         yield {"seconds": seconds}
     yield {"rows": 512, "records_per_second": throughput(512, 1.0)}
 
 
-def work(todo: list[Job], taken: Any, began: float, seconds: float, out: Path, alone: Any, share: float) -> None:
+def work(todo: list[Job], taken: Any, began: float, seconds: float, out: Path, share: float) -> None:
     """Take jobs until there are none, or no time."""
     torch.set_num_threads(1)
     if torch.cuda.is_available():
@@ -75,8 +72,6 @@ def work(todo: list[Job], taken: Any, began: float, seconds: float, out: Path, a
         if at >= len(todo) or time.time() - began > seconds:
             return
         table, make, of = todo[at]
-        if table != "speed":
-            alone.wait()
         start = time.time()
         try:
             for cell in make(*of):
@@ -85,8 +80,6 @@ def work(todo: list[Job], taken: Any, began: float, seconds: float, out: Path, a
                     file.write(f"{line}\n")  # one write a line: processes share the file
         except Exception:  # one job that fails must not take the others with it
             traceback.print_exc()
-        if table == "speed":
-            alone.set()
         print(
             f"{time.time() - began:6.1f} s: {at + 1} of {len(todo)}, {table}, {time.time() - start:.1f} s", flush=True
         )
@@ -107,18 +100,21 @@ def main() -> None:
         study.data(dataset, 4, 0)  # images are read once, for all processes
     todo = [job for what in arguments.what for job in jobs(what, arguments.seeds, study)]
     together = multiprocessing.get_context("fork")
-    taken, alone = together.Value("i", 0), together.Event()
-    if "speed" not in arguments.what:
-        alone.set()
-    given = (todo, taken, began, arguments.seconds - 8, arguments.out, alone, 0.9 / arguments.processes)
-    processes = [together.Process(target=work, args=given) for _ in range(arguments.processes)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        left = arguments.seconds - (time.time() - began)
-        process.join(None if left == float("inf") else max(left, 0.1))
-        if process.is_alive():
-            process.kill()
+
+    def run(todo: list[Job], n_processes: int, seconds: float) -> None:
+        given = (todo, together.Value("i", 0), began, seconds - 8, arguments.out, 0.9 / n_processes)
+        processes = [together.Process(target=work, args=given) for _ in range(n_processes)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            left = seconds - (time.time() - began)
+            process.join(None if left == float("inf") else max(left, 0.1))
+            if process.is_alive():
+                process.kill()
+
+    if "speed" in arguments.what:
+        run([("speed", speed, ())], 1, min(arguments.seconds, 60.0))
+    run(todo, arguments.processes, arguments.seconds)
 
 
 if __name__ == "__main__":

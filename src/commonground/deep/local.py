@@ -7,8 +7,8 @@ what their own rows are padded to, so that nobody's passes depend on who has mos
 
 import copy
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -18,9 +18,12 @@ from torch.func import functional_call, vmap
 from commonground.deep.per_sample import Loss, output_size, patches, simple_convolution
 from commonground.errors import InputError
 
-KEEP = ("own", "shared", "personal", "tuned")
+KEEP = ("own", "shared", "personal", "blend")
 BATCH = 64
-_OWNERS_AT_ONCE = {False: 16, True: 128}  # on a CPU; on a GPU
+_OWNERS_AT_ONCE = {False: 16, True: 64}  # on a CPU; on a GPU
+_FIRST_CHOICE = ("blend", "personal")  # whichever of them is there is kept, unless another is clearly better
+_CLEARLY = 2.0  # standard errors
+_BEFORE_RECORDING = 3  # updates during which a GPU's libraries choose their algorithms
 _FEW_ROWS = 16  # rows of owners with less than one minibatch are padded to a multiple of this
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
 
@@ -35,16 +38,18 @@ class LocalSettings:
     epochs: int = 40
     fewest_updates: int = 100  # an owner with few rows passes over them more often
     learning_rate: float = 3e-3  # of a network trained by one owner alone (Adam)
-    tuned_learning_rate: float = 5e-4
     personal_steps: int = 100
     personal_learning_rate: float = 0.01
     personal_ridge: float = 2000.0  # pulls personal parameters to their start: ridge / rows, in units of one row's loss
     class_prior: bool = True  # correct for the classes an owner has seen; classification only
+    blend_rows: float = 1000.0  # an owner of so many rows blends its own model and "personal" half and half
     validation: float = 0.25  # share of an owner's rows on which it chooses; the choice is then fitted on all of them
 
     def __post_init__(self) -> None:
         if not self.keep or not set(self.keep) <= set(KEEP):
             raise InputError(f"keep must name some of {', '.join(KEEP)}, got {self.keep!r}.")
+        if "blend" in self.keep and not {"own", "personal"} <= set(self.keep):
+            raise InputError(f"keep='blend' mixes 'own' and 'personal': name them, too; got {self.keep!r}.")
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,13 +115,39 @@ def positions(owner_of_row: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.n
 class OwnersModels:
     """Everybody's own model; private: entry j belongs to owner j alone."""
 
+    shared: Parameters
     candidates: dict[str, Parameters]  # what differs from the shared parameters, stacked (owners, …)
     priors: Tensor | None  # (owners, classes) added to the outputs of "personal"
+    weights: Tensor  # (owners,) of "own" in "blend"
     choice: np.ndarray  # (owners,) names of candidates
-    shared: Parameters
 
     def __repr__(self) -> str:
         return "<OwnersModels: private>"
+
+    def of(self, owners: np.ndarray) -> "OwnersModels":
+        """Some owners' models, in this order."""
+        at = torch.from_numpy(owners).to(self.weights.device)
+        return OwnersModels(
+            self.shared,
+            {name: {p: values[at] for p, values in mine.items()} for name, mine in self.candidates.items()},
+            None if self.priors is None else self.priors[at],
+            self.weights[at],
+            self.choice[owners],
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence["OwnersModels"]) -> "OwnersModels":
+        first, priors = parts[0], [part.priors for part in parts if part.priors is not None]
+        return cls(
+            first.shared,
+            {
+                name: {p: torch.cat([part.candidates[name][p] for part in parts]) for p in mine}
+                for name, mine in first.candidates.items()
+            },
+            torch.cat(priors) if priors else None,
+            torch.cat([part.weights for part in parts]),
+            np.concatenate([part.choice for part in parts]),
+        )
 
 
 class Locally:
@@ -132,83 +163,60 @@ class Locally:
         ``rows`` are padded to a multiple of the minibatch. ``shared`` are all parameters with the published values, ``start`` as
         they were before training.
         """
-        keep, every = self.settings.keep, round(1 / self.settings.validation)
         width = min(len(rows.y), _OWNERS_AT_ONCE[rows.X.is_cuda])
-        choices, found, who = [], [], []
+        stacks, who = [], []
         for some, part in rows.stacks(width):
-            n = len(some)
-            chosen = self._choices(part, shared, start, every) if len(keep) > 1 else np.full(width, keep[0])
-            fitted, prior = self._candidates(part, shared, start)
+            choice = self._choices(part, shared, start)
+            stacks.append(replace(self._candidates(part, shared, start), choice=choice).of(np.arange(len(some))))
             who.append(some)
-            choices.append(chosen[:n])
-            found.append(
-                (
-                    {name: {p: v[:n] for p, v in values.items()} for name, values in fitted.items()},
-                    None if prior is None else prior[:n],
-                )
-            )
-        back = np.argsort(np.concatenate(who))  # from stacks to the order of the owners
-        at = torch.from_numpy(back).to(rows.X.device)
-        candidates = {
-            name: {p: torch.cat([fitted[name][p] for fitted, _ in found])[at] for p in found[0][0][name]}
-            for name in keep
-        }
-        priors = None if found[0][1] is None else torch.cat([prior for _, prior in found if prior is not None])[at]
-        return OwnersModels(candidates, priors, np.concatenate(choices)[back], shared)
+        return OwnersModels.joined(stacks).of(np.argsort(np.concatenate(who)))  # from stacks to the order of the owners
 
     def alone(self, X: Tensor, y: Tensor, start: Parameters) -> Parameters:
         """All parameters, trained on these rows as one owner would."""
-        rows = OwnRows(X[None], y[None], torch.ones((1, len(y)), device=X.device))
-        stacked = {p: value[None].clone() for p, value in start.items()}
-        fitted = self._descend(self.model, {}, stacked, rows, self.settings.learning_rate)
-        return {p: value[0] for p, value in fitted.items()}
+        rows = OwnRows.of(X, y, np.zeros(len(y), dtype=np.int64), 1, multiple=BATCH)
+        return {p: value[0] for p, value in self._fit_own(rows, start).items()}
 
     def outputs(self, models: OwnersModels, rows: OwnRows, owners: np.ndarray, name: str) -> Tensor:
         """Outputs of one candidate for the padded rows of some owners."""
-        at = torch.from_numpy(owners).to(rows.X.device)
-        stacked = {p: values[at] for p, values in models.candidates[name].items()}
-        prior = None if models.priors is None else models.priors[at]
-        return self._outputs(name, {name: stacked}, prior, rows.X, models.shared)
+        return self._outputs(name, models.of(owners), rows.X)
 
-    def _choices(self, rows: OwnRows, shared: Parameters, start: Parameters, every: int) -> np.ndarray:
-        held_out = torch.arange(rows.y.shape[1], device=rows.X.device) % every == 0
-        fitted, prior = self._candidates(rows.weighted(rows.weight * ~held_out), shared, start)
-        weight = rows.weight[:, held_out]
-        losses = {
-            name: self._row_losses(self._outputs(name, fitted, prior, rows.X[:, held_out], shared), rows.y[:, held_out])
-            for name in self.settings.keep
-        }
-        # With few validation rows the lowest loss is luck; another candidate must beat the first choice by a standard error.
-        first = "personal" if "personal" in losses else self.settings.keep[0]
+    def _choices(self, rows: OwnRows, shared: Parameters, start: Parameters) -> np.ndarray:
+        keep = self.settings.keep
+        first = next((name for name in _FIRST_CHOICE if name in keep), keep[0])
+        best = np.full(len(rows.y), first, dtype="U8")
+        if len(keep) == 1:
+            return best
+        held_out = torch.arange(rows.y.shape[1], device=rows.X.device) % round(1 / self.settings.validation) == 0
+        models = self._candidates(rows.weighted(rows.weight * ~held_out), shared, start)
+        X, y, weight = rows.X[:, held_out], rows.y[:, held_out], rows.weight[:, held_out]
+        losses = {name: self._row_losses(self._outputs(name, models, X), y) for name in keep}
+        # With few validation rows the lowest loss is luck.
         n_rows = weight.sum(1).clamp(min=1.0)
-        best, gain = np.full(len(weight), first, dtype="U8"), torch.zeros(len(weight), device=weight.device)
+        gain = torch.zeros(len(weight), device=weight.device)
         for name, loss in losses.items():
             better = losses[first] - loss
             mean = (better * weight).sum(1) / n_rows
             error = torch.sqrt(((better - mean[:, None]) ** 2 * weight).sum(1) / n_rows / (n_rows - 1).clamp(min=1.0))
-            takes = (mean > error) & (mean > gain) & (n_rows > 1)
+            takes = (mean > _CLEARLY * error) & (mean > gain) & (n_rows > 1)
             gain = torch.where(takes, mean, gain)
             best[takes.cpu().numpy()] = name
         return best
 
     # ---- candidates ----------------------------------------------------------------------------------------------------
 
-    def _candidates(
-        self, rows: OwnRows, shared: Parameters, start: Parameters
-    ) -> tuple[dict[str, Parameters], Tensor | None]:
-        s, n = self.settings, len(rows.y)
+    def _candidates(self, rows: OwnRows, shared: Parameters, start: Parameters) -> OwnersModels:
+        s = self.settings
         prior = self._class_prior(rows, shared) if s.class_prior and "personal" in s.keep else None
-        fitted: dict[str, Parameters] = {}
-        for name in s.keep:
-            if name == "shared":
-                fitted[name] = {}
-            elif name == "personal":
-                fitted[name] = self._fit_personal(rows, shared, prior)
-            else:
-                begin, rate = (start, s.learning_rate) if name == "own" else (shared, s.tuned_learning_rate)
-                stacked = {p: value.expand(n, *value.shape).clone() for p, value in begin.items()}
-                fitted[name] = self._descend(self.model, {}, stacked, rows, rate)
-        return fitted, prior
+        fits: dict[str, Callable[[], Parameters]] = {
+            "own": lambda: self._fit_own(rows, start),
+            "shared": dict,
+            "personal": lambda: self._fit_personal(rows, shared, prior),
+        }
+        n_rows = rows.weight.sum(1)
+        fitted = {name: fit() for name, fit in fits.items() if name in s.keep}
+        return OwnersModels(
+            shared, fitted, prior, n_rows / (n_rows + s.blend_rows), np.full(len(n_rows), "", dtype="U8")
+        )
 
     def _class_prior(self, rows: OwnRows, shared: Parameters) -> Tensor | None:
         with torch.no_grad():
@@ -220,29 +228,44 @@ class Locally:
         )
         return torch.log((seen + _PRIOR_COUNT) / (seen + _PRIOR_COUNT).mean(1, keepdim=True))
 
+    def _fit_own(self, rows: OwnRows, start: Parameters) -> Parameters:
+        """All parameters from the public start, by Adam over minibatches of every owner's rows."""
+        s, n_columns = self.settings, rows.y.shape[1]
+        learned = {p: value.expand(len(rows.y), *value.shape).clone() for p, value in start.items()}
+        batches = math.ceil(n_columns / BATCH)
+        epochs = max(s.epochs, math.ceil(s.fewest_updates / batches))
+        order = torch.Generator().manual_seed(0)  # the order in which an owner passes its own rows protects nobody
+        passes = torch.cat([torch.randperm(n_columns, generator=order) for _ in range(epochs)])
+
+        def loss(columns: Tensor) -> Tensor:
+            weight, y = rows.weight[:, columns], rows.y[:, columns]
+            losses = self._row_losses(_stacked_call(self.model, {}, learned, rows.X[:, columns]), y)
+            return ((losses * weight).sum(1) / weight.sum(1).clamp(min=1.0)).sum()
+
+        return _adam(learned, loss, s.learning_rate, passes.view(epochs * batches, -1).to(rows.X.device))
+
     def _fit_personal(self, rows: OwnRows, shared: Parameters, prior: Tensor | None) -> Parameters:
         """min over the personal parameters of Σ rows' losses + ridge/rows · ‖change‖², by Adam on all rows at once."""
         s = self.settings
         module, prefix, X = self._without_shared_layers(rows.X, shared)
         fixed = {prefix + p: value for p, value in shared.items() if p not in self.personal}
         begin = {p: shared[p].expand(len(rows.y), *shared[p].shape) for p in self.personal}
-        learned = {p: value.clone().requires_grad_() for p, value in begin.items()}
+        learned = {p: value.clone() for p, value in begin.items()}
         if not learned:
             return {}
-        optimiser = torch.optim.Adam(learned.values(), lr=s.personal_learning_rate)
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, s.personal_steps)
         n_rows = rows.weight.sum(1).clamp(min=1.0)
-        for _ in range(s.personal_steps):
-            optimiser.zero_grad()
+
+        def loss(_: Tensor) -> Tensor:
             outputs = _stacked_call(module, fixed, {prefix + p: value for p, value in learned.items()}, X)
             if prior is not None:
                 outputs = outputs + prior[:, None]
             losses = (self._row_losses(outputs, rows.y) * rows.weight).sum(1)
             change = sum(((learned[p] - begin[p]) ** 2).flatten(1).sum(1) for p in learned)
-            ((losses + s.personal_ridge / n_rows * change) / n_rows).sum().backward()
-            optimiser.step()
-            schedule.step()
-        return {p: value.detach() for p, value in learned.items()}
+            found: Tensor = ((losses + s.personal_ridge / n_rows * change) / n_rows).sum()
+            return found
+
+        every_row = torch.zeros((s.personal_steps, 0), dtype=torch.long, device=X.device)
+        return _adam(learned, loss, s.personal_learning_rate, every_row)
 
     def _without_shared_layers(self, X: Tensor, shared: Parameters) -> tuple[nn.Module, str, Tensor]:
         """A model with ``features`` and ``head`` passes its shared ``features`` once, if nothing personal is inside them."""
@@ -259,38 +282,63 @@ class Locally:
             found = torch.cat([functional_call(features, plain, (x,)) for x in X.flatten(0, 1).split(4096)])
         return _Part(self.model, "head"), "model.", found.unflatten(0, X.shape[:2])
 
-    def _descend(
-        self, module: nn.Module, fixed: Parameters, stacked: Parameters, rows: OwnRows, rate: float
-    ) -> Parameters:
-        """Adam over minibatches of every owner's rows."""
-        learned = {p: value.requires_grad_() for p, value in stacked.items()}
-        optimiser = torch.optim.Adam(learned.values(), lr=rate)
-        n_columns = rows.y.shape[1]
-        batches = math.ceil(n_columns / BATCH)
-        epochs = max(self.settings.epochs, math.ceil(self.settings.fewest_updates / batches))
-        schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, epochs * batches)
-        order = torch.Generator().manual_seed(0)  # the order in which an owner passes its own rows protects nobody
-        for _ in range(epochs):
-            for columns in torch.randperm(n_columns, generator=order).to(rows.X.device).split(BATCH):
-                optimiser.zero_grad(set_to_none=True)
-                weight = rows.weight[:, columns]
-                losses = self._row_losses(_stacked_call(module, fixed, learned, rows.X[:, columns]), rows.y[:, columns])
-                ((losses * weight).sum(1) / weight.sum(1).clamp(min=1.0)).sum().backward()
-                optimiser.step()
-                schedule.step()
-        return {p: value.detach() for p, value in learned.items()}
-
-    def _outputs(
-        self, name: str, fitted: dict[str, Parameters], prior: Tensor | None, X: Tensor, shared: Parameters
-    ) -> Tensor:
+    def _outputs(self, name: str, models: OwnersModels, X: Tensor) -> Tensor:
+        if name == "blend":
+            own, personal = (self._outputs(part, models, X) for part in ("own", "personal"))
+            return personal + models.weights.view(-1, *[1] * (own.ndim - 1)) * (own - personal)
         with torch.no_grad():
             outputs = torch.cat(
-                [_stacked_call(self.model, shared, fitted[name], part) for part in X.split(256, dim=1)], dim=1
+                [_stacked_call(self.model, models.shared, models.candidates[name], x) for x in X.split(256, dim=1)],
+                dim=1,
             )
-            return outputs + prior[:, None] if name == "personal" and prior is not None else outputs
+        return outputs + models.priors[:, None] if name == "personal" and models.priors is not None else outputs
 
     def _row_losses(self, outputs: Tensor, y: Tensor) -> Tensor:
         return self.loss(outputs.flatten(0, 1), y.flatten(0, 1)).view(y.shape[:2])
+
+
+def _adam(learned: Parameters, loss: Callable[[Tensor], Tensor], rate: float, columns: Tensor) -> Parameters:
+    """Adam on ``loss(columns[step])``, step by step, with a rate that falls to zero like a cosine."""
+    variables = [value.requires_grad_() for value in learned.values()]
+    on_gpu = columns.is_cuda
+    rates = rate * (1 + torch.cos(math.pi * torch.arange(len(columns), device=columns.device) / len(columns))) / 2
+    step = torch.zeros(1, dtype=torch.long, device=columns.device)
+    now = rates[step].squeeze()
+    optimiser = torch.optim.Adam(variables, lr=now if on_gpu else rate, capturable=on_gpu)
+
+    def update() -> None:
+        now.copy_(rates[step].squeeze())
+        if not on_gpu:
+            optimiser.param_groups[0]["lr"] = float(now)
+        gradients = torch.autograd.grad(loss(columns[step].squeeze(0)), variables)
+        for variable, gradient in zip(variables, gradients, strict=True):
+            variable.grad = gradient
+        optimiser.step()
+        step.add_(1)
+
+    _repeat(update, len(columns), on_gpu)
+    return {p: value.detach() for p, value in learned.items()}
+
+
+def _repeat(update: Callable[[], None], times: int, on_gpu: bool) -> None:
+    """On a GPU the update is recorded once and played back, since started kernel by kernel it waits for Python."""
+    if on_gpu and times > _BEFORE_RECORDING:
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(_BEFORE_RECORDING):
+                update()
+        torch.cuda.current_stream().wait_stream(beside)
+        times -= _BEFORE_RECORDING
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                update()
+            update = graph.replay
+        except RuntimeError:  # a model or loss that asks the GPU for numbers midway cannot be recorded
+            torch.cuda.synchronize()
+    for _ in range(times):
+        update()
 
 
 class _PatchConv2d(nn.Conv2d):

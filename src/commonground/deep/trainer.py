@@ -49,7 +49,7 @@ class JointTrainer:
     learning_rate : None chooses it from public quantities (``shared_training.default_learning_rate``).
     momentum, average : of the descent; ``average`` is the share of last iterates whose mean is published.
     keep : what each owner chooses from on its own validation rows: "own" (trained alone), "shared", "personal" (shared with the
-        personal part fitted) and "tuned" (all parameters, started from the shared ones).
+        personal part fitted) and "blend" (the mean of what "own" and "personal" say, weighed by how many rows an owner has).
     collaboration : "joint-dp", or one of P4's baselines with the same interface: "full-dp" (every parameter shared and
         private), "per-silo" (every owner alone), "without-dp" (every parameter shared, no protection).
     local : how owners fit what they choose from; costs no budget.
@@ -221,9 +221,9 @@ class JointTrainer:
             mine = known if keep else known & (models.choice[at] == name)
             if name == "shared" or not mine.any():
                 continue
-            if name not in models.candidates:
+            if name not in self._locally.settings.keep:
                 raise InputError(
-                    f"keep={name!r} was not among the candidates {tuple(models.candidates)} of this training."
+                    f"keep={name!r} was not among the candidates {self._locally.settings.keep} of this training."
                 )
             here, position = np.unique(at[mine], return_inverse=True)
             rows = torch.from_numpy(np.flatnonzero(mine)).to(X.device)
