@@ -72,7 +72,7 @@ def test_no_pickle() -> None:
 
 def test_only_the_deep_room_and_the_gpu_need_torch() -> None:
     with_torch = {name for name in users_of("torch") if not name.startswith("deep/")}
-    assert with_torch == {"reproduce/p4.py", "engines/device.py", "contributions/device_gradients.py"}
+    assert with_torch == {"reproduce/p4.py", "audit/joint.py", "engines/device.py", "contributions/device_gradients.py"}
 
 
 def test_only_the_federated_room_needs_flower() -> None:

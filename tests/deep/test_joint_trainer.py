@@ -305,7 +305,6 @@ def test_bad_rows(data: OwnersData) -> None:
         lambda: trainer().fit(X, data.y, owners=data.owners),
         lambda: trainer().fit(data.X, data.y[:-1], owners=data.owners),
         lambda: trainer(unit="user").fit(data.X, data.y, owners=data.owners),
-        lambda: trainer().predict(data.X),
         lambda: fitted(data).predict(data.X, owners=data.owners[:3]),
     ):
         with pytest.raises(InputError):

@@ -44,12 +44,21 @@ class Broken:
 @contextmanager
 def half_noise() -> Iterator[None]:
     """The gate draws noise of half the stated standard deviation."""
-    draw = _gate.add_gaussian_noise
 
-    def too_little(value: np.ndarray, noise_std: float, *rest: Any) -> np.ndarray:
-        return np.asarray(draw(value, noise_std / 2, *rest))
+    def too_little(draw: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
+        return lambda value, noise_std, *rest: draw(value, noise_std / 2, *rest)
 
-    with patch.object(_gate, "add_gaussian_noise", too_little):
+    with (
+        patch.object(_gate, "add_gaussian_noise", too_little(_gate.add_gaussian_noise)),
+        patch.object(_gate, "add_rounded_gaussian_noise", too_little(_gate.add_rounded_gaussian_noise)),
+    ):
+        yield
+
+
+@contextmanager
+def everybody_drawn() -> Iterator[None]:
+    """Nobody is left out of a step, which costs what a sample would."""
+    with patch.object(_gate, "draw_sample", lambda n_units, *_: np.arange(n_units)):
         yield
 
 
@@ -123,11 +132,13 @@ def unbounded_scores() -> Iterator[None]:
         yield
 
 
+_JOINT = ("joint-sgd", "joint-sgd-users", "joint-deep", "joint-deep-users")
 _EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-paper", "altmin", "altmin-paper")
 BROKEN = {
     broken.name: broken
     for broken in (
-        Broken("half-noise", "σ halved", (*_EMBEDDINGS, "single-model", "ridge", "own-data"), None, half_noise),
+        Broken("half-noise", "σ halved", (*_EMBEDDINGS, "single-model", "ridge", "own-data", *_JOINT), None, half_noise),
+        Broken("everybody-drawn", "no sampling", ("joint-sgd", "joint-deep"), None, everybody_drawn),
         Broken("unclipped-init", "initialisation not clipped", _EMBEDDINGS, None, unclipped_init),
         Broken(
             "free-thresholds", "thresholds not paid for",

@@ -1,10 +1,10 @@
 """``commonground audit``: a lower bound on ε beside the claim, from the outside."""
 
 import json
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.console import Console
@@ -12,18 +12,24 @@ from rich.table import Table
 
 from commonground.audit.broken import BROKEN
 from commonground.audit.figure import draw_tradeoff
+from commonground.audit.joint import DIRECTION, JOINT_RECIPES
 from commonground.audit.neighbours import PAIRS, neighbours
 from commonground.audit.one_run import OneRun, one_run_audit
 from commonground.audit.recipes import RECIPES, Claim, recipe_named, recipe_of
 from commonground.audit.run import Line, Report
 from commonground.audit.run import audit as audit_estimator
+from commonground.audit.sampled import SampledAudit, audit_sampled
 from commonground.errors import InputError
 from commonground.progress import progress_bar
 
 
 def audit(
     what: Annotated[
-        str, typer.Argument(metavar="BILLBOARD-RECIPE", help=f"One of {', '.join(RECIPES)}; or a billboard's folder.")
+        str,
+        typer.Argument(
+            metavar="BILLBOARD-RECIPE",
+            help=f"One of {', '.join((*RECIPES, *JOINT_RECIPES))}; or a billboard's folder.",
+        ),
     ],
     epsilon: Annotated[float | None, typer.Option(help="Claimed ε; 1, or that of the billboard.")] = None,
     delta: Annotated[float | None, typer.Option(help="Claimed δ; 1e-6, or that of the billboard.")] = None,
@@ -57,6 +63,13 @@ def audit(
     claim = Claim(
         1.0 if epsilon is None else epsilon, 1e-6 if delta is None else delta, rank, 3 if rounds is None else rounds
     )
+    if what in JOINT_RECIPES:
+        if person or features or rounds or one_run or out:
+            raise InputError(
+                f"{what} is audited on one record or user of its own, by its own steps: give --epsilon, --delta, --runs, "
+                "--confidence, --broken and --json only."
+            )
+        _audit_joint(what, claim, runs, confidence, broken, as_json)
     if what not in RECIPES and Path(what).is_dir():
         if epsilon is not None or delta is not None:
             raise InputError("a billboard states its own epsilon and delta; leave --epsilon and --delta out.")
@@ -68,10 +81,7 @@ def audit(
         raise InputError(f"--out must end in .png, .svg or .pdf, got {str(out)!r}.")
     if seed < 0:
         raise InputError(f"--seed must be an integer >= 0, got {seed}.")
-    if broken is not None and (broken not in BROKEN or recipe.name not in BROKEN[broken].recipes):
-        possible = ", ".join(name for name, b in BROKEN.items() if recipe.name in b.recipes)
-        raise InputError(f"--broken for {recipe.name} must be one of {possible}, got {broken!r}.")
-    variant = nullcontext() if broken is None else BROKEN[broken].variant()
+    variant = _variant(recipe.name, broken)
     title = recipe.describe + ("" if broken is None else f", BROKEN: {BROKEN[broken].describe}")
     pair_name = person or (BROKEN[broken].pair if broken else None) or recipe.worst_pair
 
@@ -97,6 +107,38 @@ def audit(
         if out is not None:
             typer.echo(f"Figure: {out}")
     raise typer.Exit(int(report.refuted))
+
+
+def _audit_joint(what: str, claim: Claim, runs: int, confidence: float, broken: str | None, as_json: bool) -> NoReturn:
+    """Learning across owners: the best attack on a Poisson-sampled training, with real noise and samples."""
+    recipe, variant, title = JOINT_RECIPES[what], _variant(what, broken), JOINT_RECIPES[what].describe
+    if broken is not None:
+        title += f", BROKEN: {BROKEN[broken].describe}"
+    with variant, progress_bar("training", 2 * runs, not as_json) as advance:
+        found: SampledAudit = audit_sampled(recipe.at(claim), DIRECTION, runs, confidence, advance)
+    if as_json:
+        document = {
+            "recipe": what, "broken": broken, "epsilon": claim.epsilon, "delta": claim.delta, "runs": runs,
+            "confidence": confidence, **asdict(found), "refuted": found.refuted,
+        }  # fmt: skip
+        typer.echo(json.dumps(document, indent=2))
+    else:
+        typer.echo(
+            f"{title}: there or missing, {runs:,} runs a side, ε = {claim.epsilon:g}, δ = {claim.delta:g}, real noise and samples. "
+            f"The best attack was right in {found.accuracy:.1%} of the guesses, so at least {found.at_least:.1%} with "
+            f"{confidence:.0%} confidence; the accounting allows {found.claimed:.1%}. "
+            f"{'The claim is refuted.' if found.refuted else 'Not refuted, as it should be; that proves nothing.'}"
+        )
+    raise typer.Exit(int(found.refuted))
+
+
+def _variant(recipe: str, broken: str | None) -> AbstractContextManager[None]:
+    if broken is None:
+        return nullcontext()
+    if broken not in BROKEN or recipe not in BROKEN[broken].recipes:
+        possible = ", ".join(name for name, b in BROKEN.items() if recipe in b.recipes)
+        raise InputError(f"--broken for {recipe} must be one of {possible}, got {broken!r}.")
+    return BROKEN[broken].variant()
 
 
 def print_report(report: Report, title: str) -> None:

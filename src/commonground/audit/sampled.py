@@ -38,8 +38,18 @@ class SampledAudit:
         return self.at_least > self.claimed
 
 
-def audit_sampled(fit: SampledFit, direction: np.ndarray, n_runs: int = 500, confidence: float = 0.999) -> SampledAudit:
+def audit_sampled(
+    fit: SampledFit,
+    direction: np.ndarray,
+    n_runs: int = 500,
+    confidence: float = 0.999,
+    advance: Callable[[], None] = lambda: None,
+) -> SampledAudit:
     """Guess ``n_runs`` times each way. ``direction``: where the unit's clipped contribution points, of length one."""
+    if n_runs < 20:
+        raise InputError(f"runs must be at least 20 on each side, got {n_runs!r}; 1000 say more.")
+    if not 0.8 <= confidence < 1:
+        raise InputError(f"confidence must lie between 0.8 and 1, got {confidence!r}.")
     right, statement = 0, fit(True)
     (event,) = statement.events
     if event.relation != "add-or-remove-one" or event.group_size != 1:
@@ -50,6 +60,7 @@ def audit_sampled(fit: SampledFit, direction: np.ndarray, n_runs: int = 500, con
                 fit(present)
             along = np.array(sums) @ direction / event.contribution
             right += bool(_log_ratio(along, event) > 0) == present
+            advance()
     at_least = float(lower_at_least(right, 2 * n_runs, 1 - confidence))
     claimed = (1 + float(event.loss().get_delta_for_epsilon(0.0))) / 2
     return SampledAudit(claimed, right / (2 * n_runs), at_least)

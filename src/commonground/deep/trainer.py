@@ -10,6 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 import torch
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn import functional as F
@@ -30,7 +32,7 @@ def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
     return F.cross_entropy(outputs, labels, reduction="none")
 
 
-class JointTrainer:
+class JointTrainer(BaseEstimator):
     """Train one network across many owners; what owners share is private, what is personal never leaves them.
 
     Parameters
@@ -185,8 +187,7 @@ class JointTrainer:
 
     def fit_owners(self, X: Any, y: Any, owners: Any) -> Self:
         """Everybody's own model from the published parameters and own rows; for owners who come later, too. Costs nothing."""
-        if not hasattr(self, "billboard_"):
-            raise InputError("this trainer is not fitted yet; call fit first.")
+        check_is_fitted(self, "billboard_")
         X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_), multiple=BATCH)
@@ -204,8 +205,7 @@ class JointTrainer:
 
     def decision_function(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
         """The network's outputs; rows of unknown owners, or all without ``owners``, by the shared parameters."""
-        if not hasattr(self, "owners_models_"):
-            raise InputError("this trainer is not fitted yet; call fit first.")
+        check_is_fitted(self, "owners_models_")
         models, X = self.owners_models_, _as_tensor(X).to(self.device)
         with torch.no_grad():
             shared = torch.cat([functional_call(self._locally.model, models.shared, (part,)) for part in X.split(2048)])
