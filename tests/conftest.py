@@ -1,6 +1,11 @@
 """Fixtures for all tests."""
 
+import os
+
 import pytest
+
+# Before torch is imported: on tensors this small, threads of several tests at once only wait for each other (minutes, not seconds).
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 @pytest.fixture(params=range(3))

@@ -14,7 +14,7 @@ def test_printed_numbers_are_the_papers() -> None:
 
 def test_fast_table1_has_every_column() -> None:
     outcome = p4.run_table1(True, False)
-    assert len(outcome.rows) == 7 * 2
+    assert len(outcome.rows) == 8 * 2
     assert {row.setting["owners"] for row in outcome.rows} == {4, 16}
     assert all(0.05 < row.ours < 1 for row in outcome.rows)
     assert len(outcome.claims) == 3

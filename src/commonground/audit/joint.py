@@ -1,4 +1,4 @@
-"""What can be audited of learning across owners: one record, or one user, there or missing among others who contribute nothing."""
+"""What can be audited of learning across owners: one record or user, there or missing among others who send nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
