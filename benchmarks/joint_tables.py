@@ -33,9 +33,9 @@ from joint_speed import throughput, training_runs
 Job = tuple[str, Callable[..., Iterable[Cell]], tuple[Any, ...]]  # the table, what makes its cells, and of what
 
 
-def jobs(what: str, seeds: int, study: Study) -> Iterable[Job]:
+def jobs(what: str, seeds: list[int], study: Study) -> Iterable[Job]:
     few = 16 if study.fast else 256
-    for seed in range(seeds):
+    for seed in seeds:
         for dataset in study.datasets:
             if what == "table1":
                 yield what, table1_joint_cells, (study, dataset, seed)
@@ -89,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", nargs="+")
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, nargs="+", default=list(range(5)))
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=float("inf"), help="end after so many seconds")
     parser.add_argument("--fast", action="store_true", help="scikit-learn's digits, to try it out")

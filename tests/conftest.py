@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-# Before torch is imported: on tensors this small, threads of several tests at once only wait for each other (minutes, not seconds).
+# Before torch is imported: with tensors this small, threads of several tests at once wait for each other, for minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 

@@ -263,6 +263,28 @@ def test_baselines_have_the_same_interface(data: OwnersData) -> None:
         assert model.predict(data.test_X, data.test_owners).shape == data.test_y.shape
 
 
+def test_progress_is_shown_and_epochs_a_second_are_printed(
+    data: OwnersData, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fitted(data, verbose=True, steps=10, keep=("shared",))
+    out, err = capsys.readouterr()
+    assert "10 steps (2.0 epochs)" in out
+    assert "epochs a second" in out
+    assert "10/10" in err
+
+
+def test_an_owner_with_many_rows_blends_in_its_own_model(data: OwnersData) -> None:
+    keep = ("own", "shared", "personal", "blend")
+    quick = LocalSettings(epochs=1, fewest_updates=5, personal_steps=5, blend_rows=100.0)
+    model = fitted(data, keep=keep, steps=2, local=quick)
+    X, owners = data.test_X, data.test_owners
+    own, personal, blend = (model.decision_function(X, owners, keep=name) for name in ("own", "personal", "blend"))
+    rows = np.bincount(data.owners)[owners]
+    np.testing.assert_allclose(blend, personal + (rows / (rows + 100.0))[:, None] * (own - personal), atol=1e-5)
+    with pytest.raises(InputError, match="mixes 'own' and 'personal'"):
+        fitted(data, keep=("shared", "blend"), steps=2, local=quick)
+
+
 def test_owners_who_come_later_cost_nothing(data: OwnersData) -> None:
     model = fitted(data)
     before = model.billboard_
@@ -332,7 +354,8 @@ def test_no_owner_learns_from_another_owners_number_of_rows(rows_of_b: tuple[int
     for n_rows in rows_of_b:
         rows = np.r_[:70, 100 : 100 + n_rows, 800:970]  # B comes before A, and an owner of 170 rows after
         model.fit_owners(data.X[rows], data.y[rows], owners=["A"] * 70 + ["0 B"] * n_rows + ["C"] * 170)
-        found.append({n: {p: v[1].clone() for p, v in c.items()} for n, c in model.owners_models_.candidates.items()})
+        models = model.owners_models_.of(np.array([1]))
+        found.append({**models.candidates, "blend": {"weight of the own model": models.weights}})
     for name in found[0]:
         for p, values in found[0][name].items():
             assert torch.equal(values, found[1][name][p]), (name, p)

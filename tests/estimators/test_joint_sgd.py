@@ -112,6 +112,46 @@ def test_algorithm_2_needs_less_noise_the_more_rows_a_user_has() -> None:
     assert spread_of_released_gradients(50, True) > 2 * many  # gradients far apart: a large ball, not a broken bound
 
 
+@pytest.mark.parametrize("wild", [0, 7])
+def test_algorithm_2_bounds_every_user_when_gradients_do_not_concentrate(
+    wild: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same steps with a user there and missing: each sum moves by at most what was paid for, and by nearly that much."""
+    from commonground.gate import SampledReleases
+
+    rng = np.random.default_rng(3)
+    user = np.arange(60) // 3
+    X, y = rng.standard_normal((60, 2)), 50.0 * rng.standard_normal(60)
+    y[user == wild] = 1e9
+    released: list[np.ndarray] = []
+    sums: dict[bool, list[np.ndarray]] = {True: [], False: []}
+    original = SampledReleases.release
+
+    for present in (True, False):
+        everybody = np.arange(20) if present else np.delete(np.arange(20), wild)
+
+        def release(self: SampledReleases, bounded: Any, present: bool = present) -> np.ndarray:
+            sums[present].append(np.asarray(bounded.value))
+            found = original(self, bounded)
+            if present:
+                released.append(found)
+            return released[len(sums[present]) - 1]
+
+        def sample(self: SampledReleases, n: int, drawn: np.ndarray = everybody) -> np.ndarray:
+            self._sampled = True
+            return drawn
+
+        monkeypatch.setattr(SampledReleases, "release", release)
+        monkeypatch.setattr(SampledReleases, "sample", sample)
+        model = cg.JointSGDRegressor(
+            8.0, 1e-3, unit="user", aggregator="winsorised", sampling_probability=1.0, steps=15, simulation_seed=0
+        )
+        model.fit(X, y, owners=user % 4, users=user)
+    moved = [float(np.linalg.norm(a - b)) for a, b in zip(sums[True], sums[False], strict=True)]
+    assert len(moved) == 30  # counts of distances and gradients in turn
+    assert 0.9 < max(moved) <= 1.0 + 1e-9  # in units of the ball found
+
+
 @pytest.mark.parametrize("aggregator", ["mean", "winsorised"])
 def test_a_sample_of_users_may_be_empty(aggregator: str) -> None:
     """Ten users at q = 0.05: six samples in ten hold nobody, and are released like any other."""
