@@ -1,4 +1,4 @@
-"""The table and the figure of docs/joint_learning.md from measured cells.
+"""The tables and the figures of docs/joint_learning.md from measured cells.
 
 python benchmarks/joint_figure.py [benchmarks/joint_cells.jsonl]
 """
@@ -9,30 +9,52 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from commonground.reproduce.p4 import mean_and_error, table1_outcome, table4_outcome
+from commonground.reproduce.p4 import (
+    Cell,
+    figure1_outcome,
+    mean_and_error,
+    table1_outcome,
+    table2_outcome,
+    table4_outcome,
+)
+from commonground.reproduce.results import Outcome
 
 HERE = Path(__file__).parent
+
+
+def draw(outcome: Outcome, name: str, width: float) -> None:
+    assert outcome.draw is not None
+    figure = Figure(figsize=(width, 3.6), layout="constrained")
+    outcome.draw(figure)
+    figure.savefig(HERE.parent / "docs" / "figures" / name, metadata={"Date": None})
 
 
 def main() -> None:
     file = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "joint_cells.jsonl"
     cells = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    first = [cell for cell in cells if cell["table"] == "table1"]
-    outcome = table1_outcome(first)
-    figure = Figure(figsize=(9, 3.6), layout="constrained")
-    assert outcome.draw is not None
-    outcome.draw(figure)
-    figure.savefig(HERE.parent / "docs" / "figures" / "joint_learning.svg", metadata={"Date": None})
-    found = mean_and_error(first, "dataset", "method", "n")
+
+    def of(table: str) -> list[Cell]:
+        return [cell for cell in cells if cell["table"] == table]
+
+    outcomes = {
+        "table 1": table1_outcome(of("table1")),
+        "table 2": table2_outcome(of("table2")),
+        "table 4": table4_outcome(of("table4")),
+        "figure 1": figure1_outcome(of("figure1")),
+    }
+    draw(outcomes["table 1"], "joint_learning.svg", 9)
+    draw(outcomes["figure 1"], "joint_learning_epsilon.svg", 5.5)
+    found = mean_and_error(of("table1"), "dataset", "method", "n")
     for dataset, method in sorted({(d, m) for d, m, _ in found}):
         numbers = " | ".join(
             f"{m:.3f} ± {e:.3f}" for (d, w, _), (m, e) in sorted(found.items()) if (d, w) == (dataset, method)
         )
         print(f"| {dataset} | {method} | {numbers} |")
-    for row in table4_outcome([cell for cell in cells if cell["table"] == "table4"]).rows:
-        print(row.setting, row.ours, row.printed)
-    for claim in outcome.claims:
-        print(claim)
+    for name, outcome in outcomes.items():
+        for row in outcome.rows if name != "table 1" else ():
+            print(name, row.setting, f"{row.ours:.4f} ± {row.spread:.4f}", "printed", row.printed)
+        for claim in outcome.claims:
+            print(name, claim)
 
 
 if __name__ == "__main__":

@@ -323,12 +323,12 @@ def _adam(learned: Parameters, loss: Callable[[Tensor], Tensor], rate: float, co
 def _repeat(update: Callable[[], None], times: int, on_gpu: bool) -> None:
     """On a GPU the update is recorded once and played back, since started kernel by kernel it waits for Python."""
     if on_gpu and times > _BEFORE_RECORDING:
-        beside = torch.cuda.Stream()
-        beside.wait_stream(torch.cuda.current_stream())
+        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
+        beside.wait_stream(here)
         with torch.cuda.stream(beside):
             for _ in range(_BEFORE_RECORDING):
                 update()
-        torch.cuda.current_stream().wait_stream(beside)
+        here.wait_stream(beside)
         times -= _BEFORE_RECORDING
         graph = torch.cuda.CUDAGraph()
         try:
@@ -336,6 +336,7 @@ def _repeat(update: Callable[[], None], times: int, on_gpu: bool) -> None:
                 update()
             update = graph.replay
         except RuntimeError:  # a model or loss that asks the GPU for numbers midway cannot be recorded
+            torch.cuda.set_stream(here)  # a recording that fails leaves its own
             torch.cuda.synchronize()
     for _ in range(times):
         update()

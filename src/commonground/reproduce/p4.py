@@ -411,8 +411,8 @@ def run_figure1(fast: bool, show: bool) -> Outcome:
 _COMMON = (
     "10,000 records divided evenly, 8 of 10 classes an owner, test records divided the same way; δ = 1e-4; conv1 1→16 and conv2 "
     "16→32, both 5 × 5, as the printed parameter counts imply, tanh; two linear layers averaged, fc1 personal. Optimiser, rates, "
-    "batches and accountant are not printed: ours are q = 0.05, 600 steps, clip 0.1, neighbours by adding or removing. The fast "
-    "version runs scikit-learn's digits."
+    "batches and accountant are not printed: ours are q = 0.05, 600 steps, clip 0.1, neighbours by adding or removing. Five "
+    "seeds; the fast version runs one, on scikit-learn's digits."
 )  # fmt: skip
 _RUNS = (
     ("p4-table1", "Learning across owners, by number of owners at ε = 1", "Record level.", run_table1),
