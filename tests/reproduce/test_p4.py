@@ -28,7 +28,7 @@ def test_fast_figure1_can_be_drawn() -> None:
     assert outcome.draw is not None
     figure = Figure()
     outcome.draw(figure)
-    assert len(figure.axes[0].lines) == 4
+    assert len(figure.axes[0].lines) == 2 + 1  # full DP does not depend on the number of owners
 
 
 def cells(**accuracies: float) -> list[p4.Cell]:

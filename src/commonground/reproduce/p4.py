@@ -285,7 +285,7 @@ def table1_outcome(cells: list[Cell]) -> Outcome:
             )
             ns = sorted(n for d, n in pairs if d == dataset)
             for method, label in _METHODS.items():
-                if method == "shared" or (dataset, ns[0], method) not in found:
+                if method in ("shared", "blend") or (dataset, ns[0], method) not in found:
                     continue
                 means, errors = zip(*(found[dataset, n, method] for n in ns), strict=True)
                 axes.errorbar(ns, means, np.nan_to_num(errors), label=label, marker="o", markersize=3)
@@ -346,15 +346,10 @@ def figure1_outcome(cells: list[Cell]) -> Outcome:
 
     def draw(figure: Figure) -> None:
         axes = figure.add_subplot(xlabel="ε", ylabel="test accuracy", xscale="log")
-        for n in sorted({n for n, _, _ in found}):
-            for method, style in (("joint_dp", "-"), ("full_dp", ":")):
-                epsilons = sorted({e for m, e, which in found if m == n and which == method})
-                axes.plot(
-                    epsilons,
-                    [found[n, e, method][0] for e in epsilons],
-                    style,
-                    label=f"{method.replace('_', ' ')}, {n} owners",
-                )
+        epsilons, owners = sorted({e for _, e, _ in found}), sorted({n for n, _, _ in found})
+        for n in owners:
+            axes.plot(epsilons, [found[n, e, "joint_dp"][0] for e in epsilons], label=f"joint DP, {n} owners")
+        axes.plot(epsilons, [found[owners[0], e, "full_dp"][0] for e in epsilons], "k:", label="full DP, any number")
         axes.legend(fontsize=6)
 
     return Outcome(
