@@ -12,7 +12,7 @@ from rich.table import Table
 
 from commonground.audit.broken import BROKEN
 from commonground.audit.figure import draw_tradeoff
-from commonground.audit.joint import DIRECTION, JOINT_RECIPES
+from commonground.audit.joint import DIRECTION, JOINT_RECIPES, joint_recipe_of
 from commonground.audit.neighbours import PAIRS, neighbours
 from commonground.audit.one_run import OneRun, one_run_audit
 from commonground.audit.recipes import RECIPES, Claim, recipe_named, recipe_of
@@ -20,6 +20,7 @@ from commonground.audit.run import Line, Report
 from commonground.audit.run import audit as audit_estimator
 from commonground.audit.sampled import SampledAudit, audit_sampled
 from commonground.errors import InputError
+from commonground.joint_board import is_shared_parameters
 from commonground.progress import progress_bar
 
 
@@ -63,6 +64,9 @@ def audit(
     claim = Claim(
         1.0 if epsilon is None else epsilon, 1e-6 if delta is None else delta, rank, 3 if rounds is None else rounds
     )
+    if what not in RECIPES and is_shared_parameters(what):
+        _refuse_a_budget(epsilon, delta)
+        what, claim = joint_recipe_of(Path(what))
     if what in JOINT_RECIPES:
         if person or features or rounds or one_run or out:
             raise InputError(
@@ -71,8 +75,7 @@ def audit(
             )
         _audit_joint(what, claim, runs, confidence, broken, as_json)
     if what not in RECIPES and Path(what).is_dir():
-        if epsilon is not None or delta is not None:
-            raise InputError("a billboard states its own epsilon and delta; leave --epsilon and --delta out.")
+        _refuse_a_budget(epsilon, delta)
         recipe, claim = recipe_of(Path(what), claim)
         claim = claim if rounds is None else replace(claim, n_rounds=rounds)
     else:
@@ -107,6 +110,11 @@ def audit(
         if out is not None:
             typer.echo(f"Figure: {out}")
     raise typer.Exit(int(report.refuted))
+
+
+def _refuse_a_budget(epsilon: float | None, delta: float | None) -> None:
+    if epsilon is not None or delta is not None:
+        raise InputError("a billboard states its own epsilon and delta; leave --epsilon and --delta out.")
 
 
 def _audit_joint(what: str, claim: Claim, runs: int, confidence: float, broken: str | None, as_json: bool) -> NoReturn:

@@ -2,14 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.audit.recipes import Claim
 from commonground.audit.sampled import SampledFit
+from commonground.errors import InputError
 from commonground.estimators.joint_sgd import JointSGDRegressor
-from commonground.joint_board import JointStatement
+from commonground.joint_board import JointStatement, SharedParameters
 
 N_RECORDS, STEPS, HUGE = 12, 6, 1e6
 DIRECTION = np.array([-1.0, 0.0])  # where the gradient of a huge label along the first feature points
@@ -68,3 +71,16 @@ JOINT_RECIPES = {
         JointRecipe("joint-deep-users", "JointTrainer, one user, all drawn", "user", 1.0, _deep),
     )
 }
+
+
+def joint_recipe_of(board: Path) -> tuple[str, Claim]:
+    """By which recipe saved shared parameters were made, with their ε and δ. Nobody's rows are needed, nor read."""
+    statement = SharedParameters.load(board).statement
+    audited = [e for e in statement.events if e.relation == ADD_OR_REMOVE and e.group_size == 1 and e.unit != "owner"]
+    if not statement.private or len(audited) != 1 or len(statement.events) != 1:
+        raise InputError(
+            f"{board} cannot be audited: only one kind of release, of records or users that are there or missing, each drawn as "
+            f"one. It says: {statement}"
+        )
+    name = "joint-sgd" if statement.algorithm.startswith("JointSGD") else "joint-deep"
+    return name + ("-users" if statement.unit == "user" else ""), Claim(statement.epsilon, statement.delta)
