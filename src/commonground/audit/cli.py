@@ -134,7 +134,7 @@ def _audit_joint(what: str, claim: Claim, runs: int, confidence: float, broken: 
         typer.echo(
             f"{title}: there or missing, {runs:,} runs a side, ε = {claim.epsilon:g}, δ = {claim.delta:g}, real noise and "
             f"samples. The best attack was right in {found.accuracy:.1%} of the guesses, so at least {found.at_least:.1%} with "
-            f"{confidence:.0%} confidence; the accounting allows {found.claimed:.1%}. "
+            f"{100 * confidence:g}% confidence; the accounting allows {found.claimed:.1%}. "
             f"{'The claim is refuted.' if found.refuted else 'Not refuted, as it should be; that proves nothing.'}"
         )
     raise typer.Exit(int(found.refuted))
