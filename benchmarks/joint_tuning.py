@@ -1,6 +1,6 @@
 """How the rates of docs/joint_learning.md were chosen: on training images 40,000 to 60,000 alone, half of them to validate.
 
-python benchmarks/joint_tuning.py rates | users | ridge | paper | layers        (on a GPU, a minute or two each)
+python benchmarks/joint_tuning.py rates | users | ridge | blend | paper | layers        (on a GPU, a minute or two each)
 """
 
 import sys
@@ -12,7 +12,7 @@ import torch
 from commonground.datasets import OwnersData, across_owners, load
 from commonground.deep import JointTrainer, TwoBranchCNN
 from commonground.deep.local import LocalSettings
-from commonground.reproduce.p4 import PAPER
+from commonground.reproduce.p4 import CANDIDATES, PAPER
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -26,29 +26,25 @@ def data(name: str, n_owners: int, seed: int, records_per_user: int = 1) -> Owne
     )  # fmt: skip
 
 
-def report(name: str, n: int, seed: int = 0, k: int = 1, personal: tuple[str, ...] = ("fc1",), **settings: Any) -> None:
+def report(
+    name: str,
+    n: int,
+    seed: int = 0,
+    k: int = 1,
+    personal: tuple[str, ...] = ("fc1",),
+    keep: tuple[str, ...] = ("personal",),
+    **settings: Any,
+) -> None:
     found, began = data(name, n, seed, k), time.perf_counter()
     trainer = JointTrainer(
-        TwoBranchCNN(seed=seed),
-        personal,
-        1.0,
-        1e-4,
-        device=DEVICE,
-        simulation_seed=seed,
-        keep=("personal",),
-        **settings,
+        TwoBranchCNN(seed=seed), personal, 1.0, 1e-4, device=DEVICE, simulation_seed=seed, keep=keep, **settings
     ).fit(found.X, found.y, owners=found.owners, users=found.users)
     scores = {
-        keep: trainer.score(found.test_X, found.test_y, found.test_owners, keep=keep) for keep in ("shared", "personal")
+        str(one or "kept"): round(trainer.score(found.test_X, found.test_y, found.test_owners, keep=one), 4)
+        for one in ("shared", *keep, None)
     }
     words = {"n": n, "seed": seed, "k": k, "personal": personal, **settings}
-    print(
-        name,
-        words,
-        {keep: round(s, 4) for keep, s in scores.items()},
-        f"{time.perf_counter() - began:.1f} s",
-        flush=True,
-    )
+    print(name, words, scores, f"{time.perf_counter() - began:.1f} s", flush=True)
 
 
 def main() -> None:
@@ -62,6 +58,10 @@ def main() -> None:
                 for n in (16, 512):
                     for ridge in (200.0, 2_000.0, 20_000.0):  # over an owner's rows
                         report(name, n, local=LocalSettings(personal_ridge=ridge))
+            if what == "blend":
+                for n in (4, 16, 64, 256, 512):
+                    for rows in (200.0, 500.0, 1_000.0, 2_000.0):
+                        report(name, n, keep=CANDIDATES, local=LocalSettings(blend_rows=rows))
         if what == "users":
             for k in (5, 20):
                 for rate in (0.1, 0.25, 0.5, 1.0):
