@@ -82,6 +82,15 @@ def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_inter
     return DirectionSums.of(directions, block.person_weights)
 
 
+def direction_sums_within(
+    block: Block, subspace: np.ndarray, mean: np.ndarray, intercept: float, local_intercept: bool
+) -> DirectionSums:
+    """The same for the parts of people's directions within a (d, r) subspace, each again of norm one."""
+    within = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept) @ subspace
+    norms = np.linalg.norm(within, axis=1)
+    return DirectionSums.of(within / np.where(norms > 0.0, norms, 1.0)[:, None], block.person_weights)
+
+
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]

@@ -1,8 +1,9 @@
-"""Each person's best guess at what the embedding misses: her gradient, with her own rows' correlations taken out.
+"""Each person's best guess at what the embedding misses, given her rows.
 
-With few rows, Xᵀr points partly along the rows' own scatter. X⁺r (here with a little ridge) is the projection of the missing part
-onto what her rows can see, and nothing else: for m rows in d dimensions its cos² with the truth is (m − k)/d instead of
-(m − k)/(m + d). It costs a small solve per person, so it is used where people are few and every bit of signal counts.
+She fits θ_j = argmin ‖y_j − X_j θ‖² + λ‖θ − U Uᵀθ‖²: ridge that leaves the span of U free and pays for what is outside. Her head is
+v_j = Uᵀθ_j, and e_j = θ_j − U v_j, with few rows, is the projection of the missing part onto what her rows can see beside the head:
+for m rows in d dimensions its cos² with the truth is (m − k)/(d − k). A gradient X_jᵀr_j points partly along the rows' own scatter,
+and reaches (m − k)/(m + d). It costs a small solve per person, so it is used where people are few and every bit of signal counts.
 """
 
 import math
@@ -13,10 +14,10 @@ from numba import njit, prange
 from commonground.clipping import CHUNK, N_BINS, BinnedSums, bin_of
 from commonground.contributions.directions import solve_in_place
 from commonground.contributions.gradients import WINDOW
-from commonground.contributions.kernels import TINY_RIDGE
 from commonground.users import Block
 
 _RIDGE = 0.1  # of the mean eigenvalue
+_FREE = 1e6  # how much more the span of U may vary than what is outside of it
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -27,7 +28,7 @@ def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, wind
     raw = np.zeros((n_chunks, window, k, d))
     unit = np.zeros((n_chunks, window, k, d))
     for chunk in prange(n_chunks):
-        gram, v, G = np.empty((k, k)), np.empty(k), np.empty((k, d))
+        v, G = np.empty(k), np.empty((k, d))
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             lo, hi = offsets[j], offsets[j + 1]
             m = hi - lo
@@ -41,28 +42,30 @@ def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, wind
                 for a in range(d):
                     rows[:, a] -= rows[:, a].mean()
             A = rows @ U
-            ridge = TINY_RIDGE * (A * A).sum()
+            size = min(m, d)
+            ridge = _RIDGE * (rows * rows).sum() / size
+            if m <= d:  # the prior covariance I + FREE·U Uᵀ, seen by the rows
+                inner = rows @ rows.T + _FREE * (A @ A.T)
+                for i in range(m):
+                    inner[i, i] += ridge
+                solved = solve_in_place(inner, r)
+                e = rows.T @ r
+            else:
+                inner = rows.T @ rows - ridge * _FREE / (1.0 + _FREE) * (U @ U.T)
+                for a in range(d):
+                    inner[a, a] += ridge
+                e = rows.T @ r
+                solved = solve_in_place(inner, e)
             for c in range(k):
-                v[c] = (A[:, c] * r).sum()
-                for b in range(k):
-                    gram[c, b] = (A[:, c] * A[:, b]).sum()
-                gram[c, c] += ridge
-            solved = solve_in_place(gram, v)
-            r -= A @ v
-            inner = rows @ rows.T if m <= d else rows.T @ rows
-            trace = 0.0
-            for i in range(inner.shape[0]):
-                trace += inner[i, i]
-            for i in range(inner.shape[0]):
-                inner[i, i] += _RIDGE * trace / inner.shape[0]
-            g = r if m <= d else rows.T @ r
-            solved = solved and solve_in_place(inner, g)
+                v[c] = (U[:, c] * e).sum()
+                for a in range(d):
+                    e[a] -= U[a, c] * v[c]
             if m <= d:
-                g = rows.T @ g
+                v *= 1.0 + _FREE
             scale = d * (1.0 + _RIDGE) / (seen * (v * v).sum())
             for c in range(k):
                 for a in range(d):
-                    G[c, a] = scale * v[c] * g[a]
+                    G[c, a] = scale * v[c] * e[a]
             squared = (G * G).sum()  # of the very matrix that is added
             b = bin_of(squared if solved else math.nan)
             counts[chunk, b] += weights[j]
@@ -74,7 +77,7 @@ def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, wind
 
 
 def whitened_gradient_sums(block: Block, embedding: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
-    """Person j sends (X_j⁺ r_j) v_jᵀ / ‖v_j‖², scaled up by the share of all directions that her rows can see."""
+    """Person j sends e_j v_jᵀ / ‖v_j‖², scaled up by the share of all directions that her rows can see."""
     counts, raw, unit = _whitened_gradients(
         block.X, block.y, block.offsets, block.person_weights, embedding, local_intercept, lowest, WINDOW
     )

@@ -24,7 +24,7 @@ from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep_sparse import sparse_recipe
 from commonground.estimators.few_people import FEW, information
 from commonground.estimators.head_prior import release_head_prior
-from commonground.estimators.initial_embedding import release_initial_embedding
+from commonground.estimators.initial_embedding import release_embedding_in_looks, release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
@@ -215,11 +215,12 @@ class PrivateFedRep(PersonalModel):
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         mu = budget.split(_shares(self.shared_mean, few, people, d, k, budget.mu))
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
-            transform = None
-            if not few:
-                costs = mu["scales"], mu.get("correlations", 0.0)
-                transform = release_coordinates(users, self.fit_intercept, door, *costs)
-                users = people_in(users, transform)
+            if few:
+                U = self._few_people_start(users, door, mu["init"])
+                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
+            costs = mu["scales"], mu.get("correlations", 0.0)
+            transform = release_coordinates(users, self.fit_intercept, door, *costs)
+            users = people_in(users, transform)
             energy = release_feature_energy(users, self.fit_intercept, door, mu["scale"])
             shared = None
             if self.shared_mean:
@@ -231,8 +232,6 @@ class PrivateFedRep(PersonalModel):
                 ):  # fmt: skip
                     advance()
             U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
-            if few:
-                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)
@@ -261,6 +260,11 @@ class PrivateFedRep(PersonalModel):
             shared = None if shared is None else replace(shared, coef=back(transform, shared.coef))
         return shared, U, prior
 
+    def _few_people_start(self, users: Users, door: Door, mu: float) -> np.ndarray:
+        if self._finds_rank:  # a first look alone would have to tell it
+            return release_initial_embedding(users, self.rank, None, self.fit_intercept, door, mu)
+        return release_embedding_in_looks(users, int(self.rank), self.fit_intercept, door, mu)
+
     def _sampled_rounds(
         self, users: Users, n_rounds: int, entries: int, mu: dict[str, float], budget: Budget, door: Door
     ) -> SampledRounds | None:
@@ -279,13 +283,10 @@ class PrivateFedRep(PersonalModel):
 
 def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: float) -> dict[str, float]:
     """What each step gets of μ², from public numbers; together one."""
+    if few:
+        return few_people.shares_for_few(information(n_people, d, k, mu))
     shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
     shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
-    if few:  # nothing for coordinates and heads, and what is not for the scale is divided otherwise
-        shares["scales"] = shares["correlations"] = shares["prior"] = 0.0
-        parts = few_people.shares_for_few(information(n_people, d, k, mu))
-        rest = sum(shares[name] for name in parts)
-        shares |= {name: rest * part for name, part in parts.items()}
     whole = sum(shares.values())
     return {name: share / whole for name, share in shares.items() if share > 0.0}
 

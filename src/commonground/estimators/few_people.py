@@ -18,39 +18,38 @@ is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 
 
 import warnings
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.clipping import N_BINS, BinnedSums, lower_edge
+from commonground.clipping import N_BINS, BinnedSums, bin_of, lower_edge
 from commonground.contributions.gradients import WINDOW
 from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.engines import sum_over_people
 from commonground.errors import SharingWarning
-from commonground.estimators.rounds import Door, locate_sizes
+from commonground.estimators.rounds import Door
 from commonground.users import Users
 
 ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md
 FEW = 45.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
-N_ROUNDS = 96
-SIZES_EVERY = 16
-MEMORY = 1200.0  # rounds over which the share of signal is averaged, times S
+N_ROUNDS = 192
+SIZES_EVERY = 32
+MEMORY = 2400.0  # rounds over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
-FIRST_DOUBT, DOUBT = 2.0, 0.7  # bins: how sure the middle is after locating it, and after following it for a while
-# Shares of μ² in place of PrivateFedRep's; the initial embedding gets its part of what these leave to the rounds.
-LOCATE, SIZES = 0.015, 0.02
+FIRST_SIZE = 1.6  # of what is missed, against the head: a start is half right, and rows show some of it
+FIRST_DOUBT, DOUBT = 2.0, 0.5  # bins: how sure the middle is before there is a histogram, and after following it for a while
+SIZES = 0.02  # of μ², for all histograms
 
 
 def shares_for_few(information: float) -> dict[str, float]:
     """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
 
     >>> {name: round(share, 3) for name, share in shares_for_few(12.0).items()}
-    {'init': 0.25, 'locate': 0.015, 'sizes': 0.02, 'rounds': 0.715}
+    {'init': 0.145, 'sizes': 0.01, 'rounds': 0.845}
     """
-    init = float(np.clip(3.0 / information, 0.12, 0.25))
-    return {"init": init, "locate": LOCATE, "sizes": SIZES, "rounds": 1.0 - init - LOCATE - SIZES}
+    init = float(np.clip(1.75 / information, 0.08, 0.145))
+    return {"init": init, "sizes": SIZES, "rounds": 1.0 - init - SIZES}
 
 
 def information(n_people: float, d: int, k: int, mu: float) -> float:
@@ -87,18 +86,20 @@ def rounds_for_few(
     people = users.total_weight
     mu_sum, mu_size = mu["rounds"] / N_ROUNDS**0.5, mu["sizes"] / (N_ROUNDS / SIZES_EVERY) ** 0.5
     numbers = (d - k) * k
-    middle = float(locate_sizes(partial(_sums, users, U, local_intercept), door, mu["locate"], "embedding"))
+    sizes = door.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
+    expected = float(bin_of(FIRST_SIZE**2))
+    middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, expected, FIRST_DOUBT)
+    present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
-    memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 20, 100))
-    remembered = 0.4 * memory
+    memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 40, 200))
+    remembered = memory
     ratio = remembered * (1 + information(people, d, k, mu_sum))
-    present: list[float] = []  # the share of people who have something to send, histogram by histogram
     for t in range(N_ROUNDS):
         first = int(np.clip(round(middle) - WINDOW // 2, 1, N_BINS - WINDOW))
         sums = _sums(users, U, local_intercept, first)
-        if t % SIZES_EVERY == 0:
+        if t % SIZES_EVERY == 0 and t > 0:
             sizes = door.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
-            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT if t else FIRST_DOUBT)
+            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT)
             present.append(seen)
         edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
         clipped_to = lower_edge(edge) / lower_edge(

@@ -12,7 +12,7 @@ import numpy as np
 
 from commonground.contributions.convex_gradients import convex_gradient_sums, signed_block_sum
 from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.directions import direction_sums, direction_sums_within, energy_counts
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
 from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
@@ -24,6 +24,7 @@ CONTRIBUTIONS: dict[str, Callable[..., Any]] = {
     for function in (
         convex_gradient_sums,
         direction_sums,
+        direction_sums_within,
         embedding_gradient_sums,
         embedding_moment_sizes,
         embedding_moment_sums,
