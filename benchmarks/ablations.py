@@ -21,8 +21,10 @@ import commonground as cg
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.estimators import fedrep, few_people, rounds
+from commonground.estimators.initial_embedding import release_initial_embedding
+from commonground.estimators.rounds import Door
 from commonground.progress import progress_bar
-from commonground.users import Block
+from commonground.users import Block, Users
 
 POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))
 FEW_POPULATIONS = ((2_000, 1.0), (1_500, 1.0), (1_000, 1.0))
@@ -61,15 +63,20 @@ def plain_gradients(block: Block, embedding: np.ndarray, local_intercept: bool, 
     return embedding_gradient_sums(block, embedding, None, 0.0, local_intercept, lowest)
 
 
+def one_look(users: Users, rank: int, local_intercept: bool, door: Door, mu: float) -> np.ndarray:
+    return release_initial_embedding(users, rank, None, local_intercept, door, mu)
+
+
+few_with = partial(patch.multiple, few_people)
 FEW_VARIANTS = {
-    "default": lambda: patch.object(few_people, "N_ROUNDS", few_people.N_ROUNDS),
+    "default": lambda: few_with(N_ROUNDS=few_people.N_ROUNDS),
     "ordinary rounds instead": lambda: patch.object(fedrep, "FEW", 0.0),
-    "32 rounds": lambda: patch.object(few_people, "N_ROUNDS", 32),
-    "192 rounds": lambda: patch.object(few_people, "N_ROUNDS", 192),
-    "short memory of the share of signal": lambda: patch.object(few_people, "MEMORY", 1.0),
-    "rows' correlations not taken out": lambda: patch.object(few_people, "whitened_gradient_sums", plain_gradients),
-    "sizes measured every 4 rounds": lambda: patch.object(few_people, "SIZES_EVERY", 4),
-    "clip at the middle size": lambda: patch.object(few_people, "CLIP_BELOW", 0),
+    "one look instead of three": lambda: patch.object(fedrep, "release_embedding_in_looks", one_look),
+    "rows' correlations not taken out": lambda: few_with(whitened_gradient_sums=plain_gradients),
+    "96 rounds": lambda: few_with(N_ROUNDS=96, SIZES_EVERY=16, MEMORY=few_people.MEMORY / 2),
+    "short memory of the share of signal": lambda: few_with(MEMORY=1.0),
+    "sizes measured twice as often": lambda: few_with(SIZES_EVERY=few_people.SIZES_EVERY // 2),
+    "clip at the middle size": lambda: few_with(CLIP_BELOW=0),
 }
 
 

@@ -22,7 +22,7 @@ from commonground.clipping import (
 )
 from commonground.contributions.convex_gradients import convex_gradient_sums
 from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.contributions.directions import direction_sums, energy_counts
+from commonground.contributions.directions import direction_sums, direction_sums_within, energy_counts
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
 from commonground.contributions.margins import margin_scores
@@ -88,6 +88,7 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "sizes after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, False, LOWEST).histogram("r"),
     "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
     "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
+    "directions within a subspace": lambda b: direction_sums_within(b, U, np.zeros(D), 0.0, True).bounded("d"),
     "feature energy": lambda b: energy_counts(b, True).bounded("e"),
     "whitened gradients": lambda b: whitened_gradient_sums(b, U, False, LOWEST).clipped_at(121, "w"),
     "whitened gradients, intercepts": lambda b: whitened_gradient_sums(b, U, True, LOWEST).clipped_at(LOWEST + 1, "w"),

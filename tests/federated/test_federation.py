@@ -38,6 +38,7 @@ W0 = np.full(D, 0.1)
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
     "convex_gradient_sums": (U, W0, 0.5, True, "huber", False, 110),
     "direction_sums": (W0, 0.5, True),
+    "direction_sums_within": (U, W0, 0.5, True),
     "embedding_gradient_sums": (U, None, 0.0, True, 110),
     "embedding_moment_sizes": (U, W0, 0.5, False),
     "embedding_moment_sums": (U, None, 0.0, True, 0.5),

@@ -70,7 +70,7 @@ class PrivateFedRep(PersonalModel):
     recipe : "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep_paper``).
     fit_intercept : give each person an intercept of her own (local, free).
     shared_mean : release a shared linear model w₀ first (paid for).
-    n_rounds : gradient rounds of the default recipe. None means 16, or 96 smaller ones where people are few
+    n_rounds : gradient rounds of the default recipe. None means 16, or 192 smaller ones where people are few
         (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
     local_choice : each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is
         clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
@@ -100,11 +100,13 @@ class PrivateFedRep(PersonalModel):
     Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
     histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram,
     size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
-    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are shares of the μ of (ε, δ) (``SHARES``) and
-    compose exactly. With personal budgets these sensitivities and costs are those of the person with the largest;
-    another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
-    releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
-    With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by privacy loss distributions.
+    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Where people are few, the start is three such sums of u_j u_jᵀ, rounds are
+    those of ``few_people``, and features, heads and w₀ cost nothing. Their Gaussian costs μ are shares of the μ of
+    (ε, δ) (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
+    with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
+    ``fedrep_sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
+    in place of u_j u_jᵀ. With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by
+    privacy loss distributions.
     Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples

@@ -11,9 +11,15 @@ is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 
 - **many small rounds** are better than few: a round with signal-to-noise s shrinks the squared error by 1/(1 + s), not e^−s;
 - **the step must not believe one round.** Read off a single noisy gradient, the share of signal is off by √(2/p) for p
   numbers, as much as there is. It is the same in all rounds, so it is averaged over many;
-- **sizes are followed, not measured**: the error shrinks by what the steps take away, so a histogram every 16 rounds is
+- **sizes are followed, not measured**: the error shrinks by what the steps take away, so a histogram every 32 rounds is
   enough to stay on track; clipping well below most people's size costs no signal (all are then scaled to one length);
-- **correlations of her own rows are taken out** of each person's contribution (``contributions.whitened``).
+- **each person sends her best guess** at what is missed, given all that her rows say (``contributions.whitened``);
+- **the start is looked for in several looks** (``initial_embedding``), and nothing else is paid for: no scales, no prior. What is
+  missed is sent against the person's head, a ratio of about one at first, whatever the units of features and labels.
+
+**Guarantee.** What reads data passes the gate: three sums of u_j u_jᵀ (√2), the later ones within a subspace that follows from
+the releases so far; six histograms of sizes (√2), the first over the whole grid; and in each round the clipped sum (2C). All
+else is made of these.
 """
 
 import warnings
@@ -31,14 +37,17 @@ from commonground.estimators.rounds import Door
 from commonground.users import Users
 
 ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md
-FEW = 45.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
+FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
 N_ROUNDS = 192
 SIZES_EVERY = 32
 MEMORY = 2400.0  # rounds over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
 FIRST_SIZE = 1.6  # of what is missed, against the head: a start is half right, and rows show some of it
-FIRST_DOUBT, DOUBT = 2.0, 0.5  # bins: how sure the middle is before there is a histogram, and after following it for a while
+FIRST_DOUBT, DOUBT = (
+    2.0,
+    0.5,
+)  # bins: how sure the middle is before there is a histogram, and after following it for a while
 SIZES = 0.02  # of μ², for all histograms
 
 
@@ -46,7 +55,7 @@ def shares_for_few(information: float) -> dict[str, float]:
     """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
 
     >>> {name: round(share, 3) for name, share in shares_for_few(12.0).items()}
-    {'init': 0.145, 'sizes': 0.01, 'rounds': 0.845}
+    {'init': 0.145, 'sizes': 0.02, 'rounds': 0.835}
     """
     init = float(np.clip(1.75 / information, 0.08, 0.145))
     return {"init": init, "sizes": SIZES, "rounds": 1.0 - init - SIZES}
@@ -87,13 +96,13 @@ def rounds_for_few(
     mu_sum, mu_size = mu["rounds"] / N_ROUNDS**0.5, mu["sizes"] / (N_ROUNDS / SIZES_EVERY) ** 0.5
     numbers = (d - k) * k
     sizes = door.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
-    expected = float(bin_of(FIRST_SIZE**2))
-    middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, expected, FIRST_DOUBT)
+    middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_DOUBT)
     present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
     memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 40, 200))
-    remembered = memory
-    ratio = remembered * (1 + information(people, d, k, mu_sum))
+    remembered = memory  # before the first round: its expected value
+    expected = information(people, d, k, mu_sum)
+    ratio = remembered * (1.0 + expected)
     for t in range(N_ROUNDS):
         first = int(np.clip(round(middle) - WINDOW // 2, 1, N_BINS - WINDOW))
         sums = _sums(users, U, local_intercept, first)
@@ -102,18 +111,19 @@ def rounds_for_few(
             middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT)
             present.append(seen)
         edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
-        clipped_to = lower_edge(edge) / lower_edge(
-            middle + 0.5
-        )  # of a middle size; bins are counted from their lower edges
+        clipped_to = lower_edge(edge) / lower_edge(middle + 0.5)  # of a middle size; a bin's number is its lower edge's
         worth = people * float(np.clip(np.mean(present), 0.1, 1.0)) * clipped_to
         gradient = door.release(sums.clipped_at(edge, f"round {t + 1}: clipped sum"), mu_sum)
         G = gradient.value.T
         across = G - U @ (U.T @ G)
         ratio = (1 - 1 / memory) * ratio + float((across**2).sum()) / (numbers * gradient.noise_std**2)
         remembered = (1 - 1 / memory) * remembered + 1
-        share = max(0.0, 1.0 - remembered / ratio)
+        signal = max(0.0, ratio / remembered - 1.0)  # against noise
+        share = signal / (1.0 + signal)
         U = np.ascontiguousarray(np.linalg.qr(U + share * k / worth * across)[0])
-        middle += float(np.log2(max(1.0 - share, 0.25)))  # two bins an octave, and the squared error falls by 1 − share
+        # Two bins an octave, and the squared error falls by 1 − share. Where label noise makes up the rest of people's
+        # sizes, the signal is weaker than expected by just the error's part of their squares.
+        middle += float(np.log2(max(1.0 - share * min(1.0, signal / expected), 0.25)))
         middle = float(np.clip(middle, 1, N_BINS - 2))
         advance()
     return U

@@ -39,9 +39,7 @@ def release_initial_embedding(
     return np.ascontiguousarray(Q[:, -rank:])
 
 
-def release_embedding_in_looks(
-    users: Users, rank: int, local_intercept: bool, door: Door, mu: float
-) -> np.ndarray:
+def release_embedding_in_looks(users: Users, rank: int, local_intercept: bool, door: Door, mu: float) -> np.ndarray:
     """The top-k eigenvectors of what several looks say together, (d, k)."""
     d = users.n_features
     public = np.zeros(d), 0.0, local_intercept
