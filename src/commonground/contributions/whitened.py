@@ -2,9 +2,9 @@
 
 She fits θ_j = argmin ‖y_j − X_j θ‖² + λ‖θ − U Uᵀθ‖²: ridge that leaves the span of U free and pays for what is outside. Her
 head is v_j = Uᵀθ_j, and e_j = θ_j − U v_j, with few rows, is the projection of the missing part onto what her rows can see beside
-the head: for m rows in d dimensions its cos² with the truth is (m − k)/(d − k). A gradient X_jᵀr_j points partly along the rows' own
-scatter, and reaches (m − k)/(m + d). It costs a small solve per person, so it is used where people are few and every bit of
-signal counts.
+the head: for m rows in d dimensions its cos² with the truth is (m − k)/(d − k). A gradient X_jᵀr_j points partly along the
+rows' own scatter, and reaches (m − k)/(m + d). It costs a small solve per person, so it is used where people are few and every
+bit of signal counts.
 """
 
 import math
