@@ -71,6 +71,14 @@ def test_a_bell_of_sizes_is_found_in_noise() -> None:
     assert lower_edge(102) == 2 * lower_edge(100)  # a bin is half an octave
 
 
+def test_sizes_that_label_noise_holds_up_are_found() -> None:
+    """Followed down six bins too far, but no higher than they were."""
+    bell = np.exp(-((np.arange(16) - 12.0) ** 2) / (2 * SPREAD**2)) / (SPREAD * np.sqrt(2 * np.pi))
+    noisy = 1000 * bell + 70 * np.random.default_rng(0).standard_normal(16)
+    assert fit_sizes(noisy, 100, 70.0, 1000.0, 106.0, 0.5, highest=113.0)[0] == pytest.approx(112.0, abs=0.5)
+    assert fit_sizes(noisy, 100, 70.0, 1000.0, 106.0, 0.5, highest=106.0)[0] <= 107.5
+
+
 def test_where_many_rounds_are_chosen() -> None:
     mu = cg.accounting.gaussian.gaussian_mu(1.0, 1e-6)
     assert information(1000, 50, 2, mu) == pytest.approx(0.16 * (1000 * mu) ** 2 / (4 * 2 * 96), rel=1e-9)

@@ -48,6 +48,7 @@ FIRST_DOUBT, DOUBT = (
     2.0,
     0.5,
 )  # bins: how sure the middle is before there is a histogram, and after following it for a while
+SURPRISE = 4.5  # nats: the cost of a middle anywhere else
 SIZES = 0.02  # of μ², for all histograms
 
 
@@ -97,6 +98,7 @@ def rounds_for_few(
     numbers = (d - k) * k
     sizes = door.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
     middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_DOUBT)
+    measured = middle
     present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
     memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 40, 200))
@@ -108,7 +110,8 @@ def rounds_for_few(
         sums = _sums(users, U, local_intercept, first)
         if t % SIZES_EVERY == 0 and t > 0:
             sizes = door.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
-            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT)
+            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT, measured)
+            measured = middle
             present.append(seen)
         edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
         clipped_to = lower_edge(edge) / lower_edge(middle + 0.5)  # of a middle size; a bin's number is its lower edge's
@@ -130,22 +133,29 @@ def rounds_for_few(
 
 
 def fit_sizes(
-    counts: np.ndarray, first: int, noise_std: float, people: float, expected: float, doubt: float
+    counts: np.ndarray,
+    first: int,
+    noise_std: float,
+    people: float,
+    expected: float,
+    doubt: float,
+    highest: float = 0.0,
 ) -> tuple[float, float]:
     """Where a bell of people's sizes lies in a noisy histogram, given where it is expected; and how many are in it.
 
-    The most likely place: counts are a bell of known width plus normal noise, and the place is normal around ``expected``.
+    The most likely place: counts are a bell of known width plus normal noise, and the place is normal around ``expected``,
+    or, which is a surprise, anywhere up to ``highest``: label noise may have kept sizes from falling.
 
     >>> bell = np.exp(-((np.arange(16) - 7.3) ** 2) / (2 * SPREAD**2))
     >>> place, share = fit_sizes(1000 * bell / bell.sum(), first=100, noise_std=1.0, people=1000.0, expected=109.0, doubt=2.0)
     >>> round(place, 1), round(share, 1)
     (107.3, 1.0)
     """
-    places = expected + np.linspace(-3 * doubt, 3 * doubt, 121)
+    places = np.linspace(expected - 3 * doubt, max(expected + 3 * doubt, highest), 241)
     bells = np.exp(-((first + np.arange(len(counts)) - places[:, None]) ** 2) / (2 * SPREAD**2)) / (SPREAD * 2.5066)
     precision = 1.0 / max(noise_std, 1e-9) ** 2
     log_likelihood = precision * (people * (bells @ counts) - people**2 * (bells**2).sum(axis=1) / 2)
-    at = int(np.argmax(log_likelihood - (places - expected) ** 2 / (2 * doubt**2)))
+    at = int(np.argmax(log_likelihood - np.minimum((places - expected) ** 2 / (2 * doubt**2), SURPRISE)))
     place = float(np.clip(places[at], first, first + len(counts) - 1))
     return place, float(bells[at] @ counts / max((bells[at] ** 2).sum(), 1e-9) / people)
 
