@@ -40,7 +40,7 @@ ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does n
 FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
 N_ROUNDS = 192
 SIZES_EVERY = 32
-MEMORY = 2400.0  # rounds over which the share of signal is averaged, times S
+MEMORY = 1700.0  # rounds over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
 FIRST_SIZE = 1.6  # of what is missed, against the head: a start is half right, and rows show some of it
@@ -56,9 +56,9 @@ def shares_for_few(information: float) -> dict[str, float]:
     """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
 
     >>> {name: round(share, 3) for name, share in shares_for_few(12.0).items()}
-    {'init': 0.145, 'sizes': 0.02, 'rounds': 0.835}
+    {'init': 0.165, 'sizes': 0.02, 'rounds': 0.815}
     """
-    init = float(np.clip(1.75 / information, 0.08, 0.145))
+    init = float(np.clip(2.0 / information, 0.08, 0.165))
     return {"init": init, "sizes": SIZES, "rounds": 1.0 - init - SIZES}
 
 

@@ -21,7 +21,7 @@ from commonground.users import Users
 LARGEST_RANK = 20  # that is ever chosen
 _WORTH = 0.1  # of the strongest direction's eigenvalue: what features that are not quite alike make up stays below
 # Several looks: the share of the budget of each, and of all directions that the next one looks at.
-LOOKS = ((0.55, 0.5), (0.28, 0.2), (0.17, None))
+LOOKS = ((0.48, 0.5), (0.3, 0.2), (0.22, None))
 _SURE = 2.0  # widths of the fluctuation of the largest eigenvalue of noise
 
 
