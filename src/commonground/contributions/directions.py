@@ -14,6 +14,7 @@ from commonground.clipping import N_BINS, DirectionSums, SizeCounts, bin_of
 from commonground.contributions.sparse_features import sparse_energy_counts
 from commonground.users import Block
 
+_LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
 
 
@@ -82,13 +83,26 @@ def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_inter
     return DirectionSums.of(directions, block.person_weights)
 
 
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _within(directions, subspace):  # type: ignore[no-untyped-def]
+    """Each row by the same additions wherever it stands, then of norm one; zero where next to nothing lies within."""
+    n, (d, r) = directions.shape[0], subspace.shape
+    within = np.zeros((n, r))
+    for j in prange(n):
+        for a in range(d):
+            for c in range(r):
+                within[j, c] += directions[j, a] * subspace[a, c]
+        norm = math.sqrt((within[j] * within[j]).sum())
+        within[j] = within[j] / norm if norm > _LEAST_WITHIN else 0.0 * within[j]
+    return within
+
+
 def direction_sums_within(
     block: Block, subspace: np.ndarray, mean: np.ndarray, intercept: float, local_intercept: bool
 ) -> DirectionSums:
     """The same for the parts of people's directions within a (d, r) subspace, each again of norm one."""
-    within = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept) @ subspace
-    norms = np.linalg.norm(within, axis=1)
-    return DirectionSums.of(within / np.where(norms > 0.0, norms, 1.0)[:, None], block.person_weights)
+    directions = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept)
+    return DirectionSums.of(_within(directions, subspace), block.person_weights)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
