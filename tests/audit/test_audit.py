@@ -124,7 +124,9 @@ def test_whoever_is_replaced_nothing_is_certain_and_no_sum_moves_too_far(recipe:
     assert max(line.reach for line in report.releases if line.reach is not None) > 0.4 or nothing_moves
 
 
-FAULTS = [(broken, recipe) for broken in BROKEN for recipe in BROKEN[broken].recipes]
+FAULTS = [  # those of training across owners are in test_sampled_audit
+    (broken, recipe) for broken in BROKEN for recipe in BROKEN[broken].recipes if recipe in RECIPES
+]
 assert {recipe for _, recipe in FAULTS} == set(RECIPES)
 
 
