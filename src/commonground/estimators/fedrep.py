@@ -28,6 +28,7 @@ from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
+from commonground.estimators.visible_start import AGAIN, release_visible_start
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
@@ -230,9 +231,13 @@ class PrivateFedRep(PersonalModel):
                     constant=energy**0.5 if self.fit_intercept else 0.0,  # as large as the features, which vary alike here
                 ):  # fmt: skip
                     advance()
-            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             if few:
+                U = release_initial_embedding(users, self.rank, None, self.fit_intercept, door, mu["init"])
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
+            U, spent = release_visible_start(
+                users, self.rank, shared, self.fit_intercept, door, mu["init"], AGAIN**0.5 * mu["rounds"]
+            )
+            mu |= {"init again": spent, "rounds": (mu["rounds"] ** 2 - spent**2) ** 0.5}
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)
