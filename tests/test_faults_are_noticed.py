@@ -105,11 +105,11 @@ def test_every_release_is_on_the_ledger_that_was_given(estimator: Any) -> None:
 
 
 def test_every_round_and_stage_is_listed() -> None:
-    """Known from the algorithm alone: two releases a round, and one or two to start with."""
+    """Known from the algorithm alone: two releases a round, and a few to start with."""
     users = people(1, 1.0, 12)
     expected = {
-        # scales, moments; energy; mean: locate, 5 rounds; start; locate; 5 rounds; prior of heads
-        "fedrep": (2 * 3 + 2) + 1 + (1 + 2 * 5) + 1 + 1 + 2 * 5 + 2,
+        # scales, moments; energy; mean: locate, 5 rounds; start, and again; locate; 5 rounds; prior of heads
+        "fedrep": (2 * 3 + 2) + 1 + (1 + 2 * 5) + 2 + 1 + 2 * 5 + 2,
         "fedrep without mean": (2 * 3 + 2) + 1 + 1 + 1 + 2 * 5 + 2,
         "fedrep, paper": 1 + 3,
         "single model": 1 + 3 + 1 + 2 * 12,  # energy; centre: locate, sizes, sum; locate; 12 rounds

@@ -43,9 +43,9 @@ from commonground.estimators import (
     feature_energy,
     fedrep,
     head_prior,
-    initial_embedding,
     rounds,
     shared_mean,
+    visible_start,
 )
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
@@ -165,7 +165,7 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         for module, name in (
             (fedrep, "embedding_gradient_sums"),
             (fedrep, "residual_gradient_sums"),
-            (initial_embedding, "direction_sums"),
+            (visible_start, "direction_sums"),
             (feature_energy, "energy_counts"),
             (shared_mean, "mean_gradient_sums"),
             (head_prior, "head_direction_sums"),

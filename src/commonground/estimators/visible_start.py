@@ -27,13 +27,13 @@ def release_visible_start(
     users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, door: Door,
     mu: float, mu_again: float,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """(d, k) top eigenvectors, and what was spent on a second look: ``mu_again`` or nothing."""
+    """(d, k) top eigenvectors, and what was spent on a second look: ``mu_again``, or 0 where the first was enough."""
     d, people = users.n_features, users.total_weight
     mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
     sums = sum_over_people(users, direction_sums, mean, intercept, local_intercept)
     first = door.release(sums.bounded("initial embedding"), mu)
     half, noise_std, spent = first.value, first.noise_std, 0.0
-    if not _stands_out(half, noise_std, d, people, 1 if isinstance(rank, str) else rank):
+    if mu_again > 0.0 and not _stands_out(half, noise_std, d, people, 1 if isinstance(rank, str) else rank):
         second = door.release(sums.bounded("initial embedding, again"), mu_again)
         weight = mu_again**2 / (mu**2 + mu_again**2)
         half = (1 - weight) * half + weight * second.value
