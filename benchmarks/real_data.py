@@ -14,7 +14,7 @@ import argparse
 import csv
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,9 +72,9 @@ def rank_at(name: str, epsilon: float) -> int:
     return 3 if name == "jester5k" and epsilon >= 1 else 2  # fewer directions where the budget is small
 
 
-def models(name: str, run: int) -> Iterator[tuple[str, float, cg.PrivateFedRep]]:
+def models(name: str, run: int, epsilons: Sequence[float]) -> Iterator[tuple[str, float, cg.PrivateFedRep]]:
     for seed in (run, 100 + run):
-        for epsilon in EPSILONS:
+        for epsilon in epsilons:
             yield "Private FedRep", epsilon, cg.PrivateFedRep(rank_at(name, epsilon), epsilon, simulation_seed=seed)
         yield "one private model", 1.0, cg.SingleModel(1.0, simulation_seed=seed)
     yield "own data", np.nan, cg.OwnDataOnly()
@@ -83,7 +83,7 @@ def models(name: str, run: int) -> Iterator[tuple[str, float, cg.PrivateFedRep]]
         yield "FedRep (not private)", np.nan, cg.NonPrivateFedRep(rank_at(name, 1.0), max_iterations=40)
 
 
-def measure(name: str, run: int) -> Iterator[list[object]]:
+def measure(name: str, run: int, epsilons: Sequence[float]) -> Iterator[list[object]]:
     train, test = train_and_test(name, run)
     users = cg.Users.from_arrays(train.X, train.y, train.ids)
     person, sums = np.unique(train.ids), np.bincount(train.ids, train.y)
@@ -99,7 +99,7 @@ def measure(name: str, run: int) -> Iterator[list[object]]:
         0,
     ]
     yield [name, "own mean", np.nan, run, rmse(own_mean, test.y), "", "", 0]
-    for label, epsilon, model in models(name, run):
+    for label, epsilon, model in models(name, run, epsilons):
         started = time.perf_counter()
         model.fit(users)
         pays, alone = model.billboard_.statement.sharing_pays, len(model.own_models_.people) / users.n_users
@@ -122,7 +122,9 @@ def measure_halves(runs: int) -> None:
                 model = cg.PrivateFedRep(rank_at("jester5k", as_of_all), epsilon, simulation_seed=1000 + run)
                 model.fit(cg.Users.from_arrays(train.X, train.y, train.ids))
                 errors.append(rmse(model.predict(test.X, users=test.ids), test.y))
-            print(f"{title}, ε = {epsilon:.3f} for {as_of_all:g}: {np.mean(errors):.4f} ({max(errors):.4f})", flush=True)
+            print(
+                f"{title}, ε = {epsilon:.3f} for {as_of_all:g}: {np.mean(errors):.4f} ({max(errors):.4f})", flush=True
+            )
 
 
 def draw(path: Path, figure: Path) -> None:
@@ -180,9 +182,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", nargs="+", choices=list(TITLES), default=list(TITLES))
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--first-run", type=int, default=0)
+    parser.add_argument("--epsilons", type=float, nargs="+", default=EPSILONS)
     parser.add_argument("--out", type=Path, default=Path("bench/real_data.csv"))
     parser.add_argument("--figure", type=Path, default=Path("docs/figures/real_data.png"))
-    parser.add_argument("--halves", action="store_true", help="only compare the people of Jester on whom constants were chosen")
+    parser.add_argument(
+        "--halves", action="store_true", help="only compare the people of Jester on whom constants were chosen"
+    )
     parser.add_argument("--draw", action="store_true", help="only draw what was measured before")
     arguments = parser.parse_args()
     if arguments.halves:
@@ -194,8 +200,8 @@ def main() -> None:
             if file.tell() == 0:
                 writer.writerow(COLUMNS)
             for name in arguments.sets:
-                for run in range(arguments.runs):
-                    for row in measure(name, run):
+                for run in range(arguments.first_run, arguments.runs):
+                    for row in measure(name, run, arguments.epsilons):
                         writer.writerow(row)
                         file.flush()
                         print(*row, flush=True)

@@ -28,12 +28,11 @@ def test_a_second_look_is_paid_from_the_rounds(noise: float, again: bool) -> Non
     assert board.statement.epsilon_spent <= 1.0
 
 
-def test_sampled_rounds_know_of_the_second_look() -> None:
+def test_sampled_rounds_go_without() -> None:
+    """Their costs are no μ², of which a release may decide how the rest is divided."""
     users, _ = cg.datasets.make_shared_subspace(3000, n_features=20, noise=4.0, seed=1)
     model = cg.PrivateFedRep(2, 1.0, n_rounds=2, sample_rate=0.4, keep_heads=False, simulation_seed=1)
-    board = model.fit(users).billboard_
-    assert "initial embedding, again" in names(board)
-    assert 0.98 < board.statement.epsilon_spent <= 1.0
+    assert "initial embedding, again" not in names(model.fit(users).billboard_)
 
 
 def start(users: cg.Users, mu: float, mu_again: float, seed: int) -> tuple[np.ndarray, float]:

@@ -77,7 +77,8 @@ def release_scales(users: Users, centred: bool, door: Door, mu: float) -> np.nda
     for t in range(SCALE_ROUNDS):
         sums_from = partial(_profile_sums, users, octaves, centred)
         profile = release_clipped(sums_from, edge, door, name=f"feature scales {t + 1}", **one_round)
-        seen = beyond_noise(profile.value, d, profile.noise_std)  # or the step is chance, which later rounds only partly undo
+        # A step by chance would stay where features are rare: later rounds undo it only as far as people have them.
+        seen = beyond_noise(profile.value, d, profile.noise_std)
         share = signal_share(profile.value, profile.noise_std, d) if seen else 0.0
         octaves = octaves + share / profile.people * profile.value[0]
         edge = profile.edge

@@ -90,24 +90,25 @@ class PrivateFedRep(PersonalModel):
     directions, so the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the
     residual degrees of freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step
     is shrunk by the known noise; where people are few, rounds are many, small and followed more closely
-    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip, and with a
-    shared mean is looked at twice where noise hides it (``visible_start``).
-    All of it happens in coordinates in which features vary alike, which are released first (``coordinates``); the
-    billboard is in the features' own. Last, a prior for the heads of people with few rows is released (``head_prior``).
+    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip,
+    and with a shared mean is looked at twice where noise hides it (``visible_start``). All of it happens in coordinates
+    in which features vary alike, which are released first (``coordinates``); the billboard is in the features' own.
+    Last, a prior for the heads of people with few rows is released (``head_prior``).
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What
     reads data and reaches the billboard, each through the gate: three histograms of sizes (√2) and clipped sums (2C) of
     the scales of features, and twice the sum of their moments of Frobenius norm one (√2, as they are positive matrices;
     symmetric half), unless people are too few; the histogram of feature energies (√2); the sum of u_j u_jᵀ (√2 in
-    Frobenius norm, released through its symmetric half), once or twice, as the first release tells; the histogram that locates gradient sizes (√2); per round the
-    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram,
-    size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
-    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are shares of the μ of (ε, δ) (``SHARES``) and
-    compose exactly; what a second look costs, rounds have less. With personal budgets these sensitivities and costs are those of the person with the largest;
-    another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
-    releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
-    With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by privacy loss distributions.
-    Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
+    Frobenius norm, released through its symmetric half), once or twice, as the first release tells; the histogram that
+    locates gradient sizes (√2); per round the histogram of gradient sizes (√2) and the sum of gradients clipped to C
+    (2C); and for w₀ its own locating histogram, size histograms and clipped sums, with the same sensitivities; for the
+    prior, a histogram of noise against heads (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are
+    shares of the μ of (ε, δ) (``SHARES``) and compose exactly; what a second look costs, rounds have less. With
+    personal budgets these sensitivities and costs are those of the person with the largest; another's are μ_i/μ_max of
+    them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which releases the sum of people's
+    feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ. With ``sample_rate``, rounds
+    are paid for as ``sampled_rounds`` says, and all composed by privacy loss distributions. Rank, rounds, quantile,
+    coordinates and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -235,9 +236,10 @@ class PrivateFedRep(PersonalModel):
             if few:
                 U = release_initial_embedding(users, self.rank, None, self.fit_intercept, door, mu["init"])
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
-            again = AGAIN**0.5 * mu["rounds"] if self.shared_mean else 0.0  # without, few people have rounds of their own
+            # Without a mean few people have rounds of their own; and only Gaussian costs may be divided by looking at releases.
+            again = AGAIN**0.5 * mu["rounds"] if self.shared_mean and self.sample_rate is None else 0.0
             U, spent = release_visible_start(users, self.rank, shared, self.fit_intercept, door, mu["init"], again)
-            mu |= {"init again": spent, "rounds": (mu["rounds"] ** 2 - spent**2) ** 0.5}
+            mu["rounds"] = (mu["rounds"] ** 2 - spent**2) ** 0.5
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)

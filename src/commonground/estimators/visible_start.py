@@ -1,9 +1,9 @@
 """A start that can be seen: the second moment of people's own directions, looked at again where noise hides it.
 
-Rounds learn from heads, and heads on a start that is noise are noise themselves; the moment needs no start. Where labels are noisy,
-as people's mostly are, clips hardly shrink from round to round, and budget is worth more here than there. So where the last of the
-shared directions hardly stands out of the first look's known noise, a part of what the rounds would get is spent on a second look at
-the same sum. Which of the two happens is read off the first release, and is free.
+Rounds learn from heads, and heads on a start that is noise are noise themselves; the moment needs no start. Where labels
+are noisy, as people's mostly are, clips hardly shrink from round to round, and budget is worth more here than there. So
+where the last of the shared directions hardly stands out of the first look's known noise, a part of what the rounds would
+get is spent on a second look at the same sum. Which of the two happens is read off the first release, and is free.
 """
 
 from typing import Literal
