@@ -45,6 +45,7 @@ PRIVATE: dict[str, Any] = {
     "fedrep, paper": cg.PrivateFedRep(
         2, 2.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(rows_per_user=40, n_rounds=3)
     ),
+    "altmin": cg.PrivateAltMin(2, 2.0, n_rounds=2, simulation_seed=1),
     "single model": cg.SingleModel(2.0, simulation_seed=1),
     "single model without intercept": cg.SingleModel(2.0, fit_intercept=False, simulation_seed=1),
 }
