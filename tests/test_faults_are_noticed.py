@@ -109,8 +109,8 @@ def test_every_round_and_stage_is_listed() -> None:
     """Known from the algorithm alone: two releases a round, and a few to start with."""
     users = people(1, 1.0, 12)
     expected = {
-        # scales, moments; energy; mean: locate, 5 rounds; start, and again; locate; 5 rounds; prior of heads
-        "fedrep": (2 * 3 + 2) + 1 + (1 + 2 * 5) + 2 + 1 + 2 * 5 + 2,
+        # scales, moments; energy; mean: locate, 5 rounds; start; locate; 5 rounds; prior of heads
+        "fedrep": (2 * 3 + 2) + 1 + (1 + 2 * 5) + 1 + 1 + 2 * 5 + 2,
         "fedrep without mean": (2 * 3 + 2) + 1 + 1 + 1 + 2 * 5 + 2,
         "fedrep, paper": 1 + 3,
         "single model": 1 + 3 + 1 + 2 * 12,  # energy; centre: locate, sizes, sum; locate; 12 rounds

@@ -43,9 +43,9 @@ from commonground.estimators import (
     feature_energy,
     fedrep,
     head_prior,
+    noisy_start,
     rounds,
     shared_mean,
-    visible_start,
 )
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
@@ -165,7 +165,7 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         for module, name in (
             (fedrep, "embedding_gradient_sums"),
             (fedrep, "residual_gradient_sums"),
-            (visible_start, "direction_sums"),
+            (noisy_start, "direction_sums"),
             (feature_energy, "energy_counts"),
             (shared_mean, "mean_gradient_sums"),
             (head_prior, "head_direction_sums"),

@@ -23,8 +23,8 @@ from commonground.estimators import (
     fedrep_paper,
     initial_embedding,
     margin_classifier,
+    noisy_start,
     rounds,
-    visible_start,
 )
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Release
@@ -82,7 +82,7 @@ def unclipped_init() -> Iterator[None]:
 
     with (
         patch.object(initial_embedding, "direction_sums", raw_directions),
-        patch.object(visible_start, "direction_sums", raw_directions),
+        patch.object(noisy_start, "direction_sums", raw_directions),
         patch.object(fedrep_paper, "pair_sums", raw_pairs),
         patch.object(altmin_paper, "normalised_pair_sums", raw_normalised_pairs),
     ):

@@ -25,10 +25,10 @@ from commonground.estimators.fedrep_sparse import sparse_recipe
 from commonground.estimators.few_people import FEW, information
 from commonground.estimators.head_prior import release_head_prior
 from commonground.estimators.initial_embedding import release_initial_embedding
+from commonground.estimators.noisy_start import release_noisy_start
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
-from commonground.estimators.visible_start import AGAIN, release_visible_start
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
@@ -53,6 +53,7 @@ SHARES = {
     "rounds": 0.65,
     "prior": 0.006,  # of heads, for people with few rows
 }
+INIT_WITH_MEAN = 0.3  # such labels are mostly noisy, and the start worth more than rounds; see docs/real_data.md
 
 
 class PrivateFedRep(PersonalModel):
@@ -90,25 +91,24 @@ class PrivateFedRep(PersonalModel):
     directions, so the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the
     residual degrees of freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step
     is shrunk by the known noise; where people are few, rounds are many, small and followed more closely
-    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip,
-    and with a shared mean is looked at twice where noise hides it (``visible_start``). All of it happens in coordinates
-    in which features vary alike, which are released first (``coordinates``); the billboard is in the features' own.
-    Last, a prior for the heads of people with few rows is released (``head_prior``).
+    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip
+    (``noisy_start``). All of it happens in coordinates in which features vary alike, which are released first
+    (``coordinates``); the billboard is in the features' own. Last, a prior for the heads of people with few rows is
+    released (``head_prior``).
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What
     reads data and reaches the billboard, each through the gate: three histograms of sizes (√2) and clipped sums (2C) of
     the scales of features, and twice the sum of their moments of Frobenius norm one (√2, as they are positive matrices;
     symmetric half), unless people are too few; the histogram of feature energies (√2); the sum of u_j u_jᵀ (√2 in
-    Frobenius norm, released through its symmetric half), once or twice, as the first release tells; the histogram that
-    locates gradient sizes (√2); per round the histogram of gradient sizes (√2) and the sum of gradients clipped to C
-    (2C); and for w₀ its own locating histogram, size histograms and clipped sums, with the same sensitivities; for the
-    prior, a histogram of noise against heads (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are
-    shares of the μ of (ε, δ) (``SHARES``) and compose exactly; what a second look costs, rounds have less. With
-    personal budgets these sensitivities and costs are those of the person with the largest; another's are μ_i/μ_max of
-    them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which releases the sum of people's
-    feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ. With ``sample_rate``, rounds
-    are paid for as ``sampled_rounds`` says, and all composed by privacy loss distributions. Rank, rounds, quantile,
-    coordinates and step sizes are constants or functions of releases.
+    Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
+    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram,
+    size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
+    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Their Gaussian costs μ are shares of the μ of (ε, δ) (``SHARES``) and
+    compose exactly. With personal budgets these sensitivities and costs are those of the person with the largest;
+    another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of ``fedrep_sparse``, which
+    releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2) in place of u_j u_jᵀ.
+    With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by privacy loss
+    distributions. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -236,10 +236,7 @@ class PrivateFedRep(PersonalModel):
             if few:
                 U = release_initial_embedding(users, self.rank, None, self.fit_intercept, door, mu["init"])
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
-            # Without a mean few people have rounds of their own; and only Gaussian costs may be divided by looking at releases.
-            again = AGAIN**0.5 * mu["rounds"] if self.shared_mean and self.sample_rate is None else 0.0
-            U, spent = release_visible_start(users, self.rank, shared, self.fit_intercept, door, mu["init"], again)
-            mu["rounds"] = (mu["rounds"] ** 2 - spent**2) ** 0.5
+            U = release_noisy_start(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)
@@ -287,6 +284,8 @@ class PrivateFedRep(PersonalModel):
 def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: float) -> dict[str, float]:
     """What each step gets of μ², from public numbers; together one."""
     shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
+    if with_mean:
+        shares["init"] = INIT_WITH_MEAN
     shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
     if few:  # nothing for coordinates and heads, and what is not for the scale is divided otherwise
         shares["scales"] = shares["correlations"] = shares["prior"] = 0.0
