@@ -45,6 +45,7 @@ PRIVATE: dict[str, Any] = {
     "fedrep, paper": cg.PrivateFedRep(
         2, 2.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(rows_per_user=40, n_rounds=3)
     ),
+    "altmin": cg.PrivateAltMin(2, 2.0, n_rounds=2, simulation_seed=1),
     "single model": cg.SingleModel(2.0, simulation_seed=1),
     "single model without intercept": cg.SingleModel(2.0, fit_intercept=False, simulation_seed=1),
 }
@@ -105,7 +106,7 @@ def test_every_release_is_on_the_ledger_that_was_given(estimator: Any) -> None:
 
 
 def test_every_round_and_stage_is_listed() -> None:
-    """Known from the algorithm alone: two releases a round, and one or two to start with."""
+    """Known from the algorithm alone: two releases a round, and a few to start with."""
     users = people(1, 1.0, 12)
     expected = {
         # scales, moments; energy; mean: locate, 5 rounds; start; locate; 5 rounds; prior of heads

@@ -165,9 +165,9 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         for module, name in (
             (fedrep, "embedding_gradient_sums"),
             (fedrep, "residual_gradient_sums"),
-            (initial_embedding, "direction_sums"),
             (feature_energy, "energy_counts"),
             (shared_mean, "mean_gradient_sums"),
+            (initial_embedding, "direction_sums"),
             (head_prior, "head_direction_sums"),
             (head_prior, "head_noise_counts"),
             (coordinates, "scale_profile_sums"),

@@ -6,12 +6,13 @@ from commonground.clipping import bin_of, lower_edge
 
 LOCATING_WIDTH = 8  # bins (4 octaves): people's sizes mostly lie this close together
 _PREFER_ONE = 0.1  # standard deviations of noise that a window must gain for each bin it is further from size one
+_SEEN = 3.0  # standard deviations of a window's noise, by which one must stand out to be believed at all
 
 
 def densest_window(counts: np.ndarray, noise_std: float) -> int:
     """The first of LOCATING_WIDTH neighbouring bins that together hold the most people; bin 0 (nothing sent) left out.
 
-    Where the noise hides everybody, any window would do: then one near size one is a sane guess.
+    Where the noise hides everybody, the fullest window may be anywhere, and steps would explode: then it is the one at size one.
 
     >>> counts = np.zeros(242)
     >>> counts[[0, 40, 43]] = 99.0, 5.0, 7.0
@@ -20,7 +21,9 @@ def densest_window(counts: np.ndarray, noise_std: float) -> int:
     """
     people = np.convolve(counts[1:], np.ones(LOCATING_WIDTH), mode="valid")
     distance = np.abs(np.arange(1, len(people) + 1) + LOCATING_WIDTH / 2 - bin_of(1.0))
-    return 1 + int(np.argmax(people - _PREFER_ONE * noise_std * distance))
+    believed = people - _PREFER_ONE * noise_std * distance
+    hidden = believed.max() < _SEEN * LOCATING_WIDTH**0.5 * noise_std
+    return 1 + int(np.argmin(distance) if hidden else np.argmax(believed))
 
 
 def quantile_bin(counts: np.ndarray, first: int, quantile: float) -> float:

@@ -50,8 +50,9 @@ def _transformed(X, columns):  # type: ignore[no-untyped-def]
     for i in prange(X.shape[0]):
         for a in range(X.shape[1]):
             x = X[i, a]
-            for c in range(X.shape[1]):
-                Z[i, c] += x * columns[a, c]
+            if x != 0.0:  # one-hot rows: one of d
+                for c in range(X.shape[1]):
+                    Z[i, c] += x * columns[a, c]
     return Z
 
 

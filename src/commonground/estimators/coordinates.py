@@ -26,7 +26,7 @@ _OCTAVES = 1.0  # of energy, by which some feature must differ from the middle o
 _CONDITION = 1.5  # of the moment, from which on correlations matter
 # n μ/d^1.5, the eigenvalues of n moments against the noise: enough for condition numbers up to 100, and the least of use
 ENOUGH, LEAST = 4.0, 0.9
-_SURE = 4.0  # standard deviations: one in 30,000 fits changes coordinates for nothing
+_SURE = 4.0  # standard deviations: one in 30,000 looks sees what is not there
 _OF_NOISE = 0.5  # standard deviations of the noise's eigenvalues, up to which variances are raised
 
 
@@ -77,7 +77,9 @@ def release_scales(users: Users, centred: bool, door: Door, mu: float) -> np.nda
     for t in range(SCALE_ROUNDS):
         sums_from = partial(_profile_sums, users, octaves, centred)
         profile = release_clipped(sums_from, edge, door, name=f"feature scales {t + 1}", **one_round)
-        share = signal_share(profile.value, profile.noise_std, d)
+        # A step by chance would stay where features are rare: later rounds undo it only as far as people have them.
+        seen = beyond_noise(profile.value, d, profile.noise_std)
+        share = signal_share(profile.value, profile.noise_std, d) if seen else 0.0
         octaves = octaves + share / profile.people * profile.value[0]
         edge = profile.edge
     octaves -= np.median(octaves)
@@ -96,9 +98,14 @@ def release_evening(users: Users, centred: bool, door: Door, mu: float, name: st
 
 
 def differ(eigenvalues: np.ndarray, noise_std: float) -> bool:
-    """Whether they differ by more than noise explains: the squares of its p numbers add up to p σ², give or take √(2p) σ²."""
+    """Whether they differ by more than noise explains."""
     p = len(eigenvalues) * (len(eigenvalues) + 1) / 2
-    return float(((eigenvalues - eigenvalues.mean()) ** 2).sum()) > (p + _SURE * (2 * p) ** 0.5) * noise_std**2
+    return beyond_noise(eigenvalues - eigenvalues.mean(), p, noise_std)
+
+
+def beyond_noise(values: np.ndarray, p: float, noise_std: float) -> bool:
+    """Whether there is more than noise: the squares of its p numbers add up to p σ², give or take √(2p) σ²."""
+    return float((values**2).sum()) > (p + _SURE * (2 * p) ** 0.5) * noise_std**2
 
 
 def true_variances(eigenvalues: np.ndarray, noise_std: float) -> np.ndarray:

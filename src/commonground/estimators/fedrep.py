@@ -25,6 +25,7 @@ from commonground.estimators.fedrep_sparse import sparse_recipe
 from commonground.estimators.few_people import FEW, information
 from commonground.estimators.head_prior import release_head_prior
 from commonground.estimators.initial_embedding import release_embedding_in_looks, release_initial_embedding
+from commonground.estimators.noisy_start import release_noisy_start
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
@@ -52,6 +53,7 @@ SHARES = {
     "rounds": 0.65,
     "prior": 0.006,  # of heads, for people with few rows
 }
+INIT_WITH_MEAN = 0.3  # such labels are mostly noisy, and the start worth more than rounds; see docs/real_data.md
 
 
 class PrivateFedRep(PersonalModel):
@@ -89,9 +91,10 @@ class PrivateFedRep(PersonalModel):
     directions, so the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the
     residual degrees of freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step
     is shrunk by the known noise; where people are few, rounds are many, small and followed more closely
-    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip.
-    All of it happens in coordinates in which features vary alike, which are released first (``coordinates``); the
-    billboard is in the features' own. Last, a prior for the heads of people with few rows is released (``head_prior``).
+    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip
+    (``noisy_start``). All of it happens in coordinates in which features vary alike, which are released first
+    (``coordinates``); the billboard is in the features' own. Last, a prior for the heads of people with few rows is
+    released (``head_prior``).
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What
     reads data and reaches the billboard, each through the gate: three histograms of sizes (√2) and clipped sums (2C) of
@@ -106,8 +109,7 @@ class PrivateFedRep(PersonalModel):
     with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
     ``fedrep_sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
     in place of u_j u_jᵀ. With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by
-    privacy loss distributions.
-    Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
+    privacy loss distributions. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -233,7 +235,7 @@ class PrivateFedRep(PersonalModel):
                     constant=energy**0.5 if self.fit_intercept else 0.0,  # as large as the features, which vary alike here
                 ):  # fmt: skip
                     advance()
-            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            U = release_noisy_start(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
             sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)
@@ -288,6 +290,8 @@ def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: flo
     if few:
         return few_people.shares_for_few(information(n_people, d, k, mu))
     shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
+    if with_mean:
+        shares["init"] = INIT_WITH_MEAN
     shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
     whole = sum(shares.values())
     return {name: share / whole for name, share in shares.items() if share > 0.0}

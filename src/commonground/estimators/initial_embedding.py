@@ -29,14 +29,22 @@ def release_initial_embedding(
     users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
 ) -> np.ndarray:
     """Its top-k eigenvectors, (d, k); ``rank="auto"``: as many as stand out of the noise."""
+    moment, noise_std = release_direction_moment(users, shared, local_intercept, door, mu)
+    eigenvalues, Q = np.linalg.eigh(moment)
+    if isinstance(rank, str):
+        rank = visible_rank(eigenvalues, noise_std, users.total_weight)
+    return np.ascontiguousarray(Q[:, -rank:])
+
+
+def release_direction_moment(
+    users: Users, shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
+) -> tuple[np.ndarray, float]:
+    """Σ_j u_j u_jᵀ, (d, d), and the standard deviation of the noise in its symmetric half."""
     d = users.n_features
     mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
     sums = sum_over_people(users, direction_sums, mean, intercept, local_intercept)
     half = door.release(sums.bounded("initial embedding"), mu)
-    eigenvalues, Q = np.linalg.eigh(from_symmetric_half(half.value, d))
-    if isinstance(rank, str):
-        rank = visible_rank(eigenvalues, half.noise_std, users.total_weight)
-    return np.ascontiguousarray(Q[:, -rank:])
+    return from_symmetric_half(half.value, d), half.noise_std
 
 
 def release_embedding_in_looks(users: Users, rank: int, local_intercept: bool, door: Door, mu: float) -> np.ndarray:
