@@ -124,7 +124,7 @@ def test_a_fit_is_the_same_wherever_the_rounds_are_read(engine: DeviceEngine, mo
     here = cg.PrivateFedRep(**settings).fit(users)
     monkeypatch.setattr(DeviceEngine, "__init__", lambda self, device: self.__dict__.update(vars(engine)))
     there = cg.PrivateFedRep(device="cuda", **settings).fit(users)
-    np.testing.assert_allclose(there.billboard_.embedding, here.billboard_.embedding, atol=1e-9)
+    np.testing.assert_allclose(there.billboard_.embedding, here.billboard_.embedding, atol=1e-7)
 
 
 def test_private_sums_do_not_print(engine: DeviceEngine) -> None:
