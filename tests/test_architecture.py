@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "commonground"
@@ -73,6 +75,14 @@ def test_no_pickle() -> None:
 def test_only_the_deep_room_and_the_gpu_need_torch() -> None:
     with_torch = {name for name in users_of("torch") if not name.startswith("deep/")}
     assert with_torch == {"reproduce/p4.py", "audit/joint.py", "engines/device.py", "contributions/device_gradients.py"}
+
+
+def test_heavy_libraries_are_loaded_by_those_who_need_them() -> None:
+    """Memory is promised as a block and a half and 300 MB, and imports are part of it."""
+    ask = "import sys, commonground; print([name for name in ('sqlalchemy', 'torch', 'matplotlib') if name in sys.modules])"
+    assert (
+        subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def test_only_the_federated_room_needs_flower() -> None:

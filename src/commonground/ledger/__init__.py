@@ -2,14 +2,16 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError
 from commonground.ledger.chain import LedgerError
-from commonground.ledger.durable import DurableLedger, Population, Reservation
+
+if TYPE_CHECKING:
+    from commonground.ledger.durable import DurableLedger, Population, Reservation
 
 __all__ = [
     "DurableLedger",
@@ -21,6 +23,15 @@ __all__ = [
     "SharedLedger",
     "StepLedger",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A durable ledger's names; its database library is loaded by those who ask for them."""
+    if name in ("DurableLedger", "Population", "Reservation"):
+        from commonground.ledger import durable
+
+        return getattr(durable, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 class Ledger(Protocol):
