@@ -2,32 +2,24 @@
 
     python benchmarks/gpu_round.py [--people 4000000] [--rows 10] [--features 50]
 
-It loads the kernels from their file, so it runs where only torch, CuPy and NumPy are installed. First the results are compared
-with a plain float64 computation, person by person; then the round is timed beside one read (``X.sum()``) and beside a plain torch
-round. The time is that of the sums: noise is drawn on the processor and takes the same time for any number of people.
+First the results are compared with a plain float64 computation, person by person; then the round of `engines/device.py` is timed
+beside one read (``X.sum()``) and beside a plain torch round. The time is that of the sums: noise is drawn on the processor and
+takes the same time for any number of people.
 """
 
 import argparse
-import importlib.util
 from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
-from types import ModuleType
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 
-KERNELS = Path(__file__).parents[1] / "src/commonground/contributions/device_gradients.py"
-
-
-def load_kernels() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("device_gradients", KERNELS)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from commonground.clipping import BoundedSum
+from commonground.contributions import device_gradients as kernels
+from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.engines.device import DeviceEngine, _DeviceRows
 
 
 def population(n: int, rows: tuple[int, int], d: int, k: int, dtype: torch.dtype, device: str) -> tuple[Any, ...]:
@@ -59,7 +51,7 @@ def slow_person(
     return np.outer(X.T @ (own - P @ v), v) / ((m - k - local) * (v @ v))
 
 
-def compare(kernels: ModuleType, device: str) -> bool:
+def compare(device: str) -> bool:
     equal = True
     for n, rows, d, k, mean, local, dtype in (
         (300, (10, 10), 50, 2, False, False, torch.float32),
@@ -126,27 +118,27 @@ def plain_round(X: torch.Tensor, y: torch.Tensor, U: torch.Tensor, m: int) -> to
     return (v * (clip / norms).clamp(max=1)[:, None]).T @ g
 
 
-def one_round(kernels: ModuleType, X: Any, y: Any, offsets: Any, W: Any, k: int) -> torch.Tensor:
-    """As engines/device.py does it: everybody's gradient, its bin of sizes, the histogram, the sum clipped at a quantile."""
-    people = kernels.person_gradients(X, y, offsets, W, k, 0.0, False)
-    exponent = torch.frexp(torch.nan_to_num(people.squared, nan=1.0)).exponent
-    counts = torch.bincount((exponent + 200).clamp(0, 400), torch.ones_like(people.squared), minlength=401)
-    edge = int((counts.cumsum(0) > 0.3 * len(people.squared)).nonzero()[0]) - 200  # here noise would be added
-    clip = 2.0 ** ((edge - 1) / 2)
-    factors = torch.where(torch.isnan(people.squared), 0.0, (clip / torch.sqrt(people.squared)).clamp(max=1.0))
-    return kernels.weighted_sum(people, factors).cpu()
+def one_round(engine: DeviceEngine, n: int, embedding: np.ndarray) -> BoundedSum:
+    """Everybody's gradient, the histogram of sizes, the sum clipped at a quantile; noise would be added to the last two."""
+    everybody = SimpleNamespace(weights=None, n_users=n)  # their rows are on the device already
+    sums = engine.sum_over_people(everybody, embedding_gradient_sums, embedding, None, 0.0, False, 113)
+    counts = sums.whole_histogram("sizes").value
+    return sums.clipped_at(int(np.searchsorted(np.cumsum(counts), 0.3 * n)), "clipped sum")
 
 
-def time_rounds(kernels: ModuleType, n: int, m: int, d: int) -> None:
+def time_rounds(n: int, m: int, d: int) -> None:
     X, y, offsets, _ = population(n, (m, m), d, 2, torch.float32, "cuda")
     read = milliseconds(lambda: X.sum())
     print(f"{n:,} people × {m} × {d}, float32: one read {read:.2f} ms ({X.numel() * 4 / read / 1e9:.2f} TB/s)")
+    engine = DeviceEngine("cuda")
+    engine._rows = [_DeviceRows(X, y, offsets)]
     for k in (2, 5, 8):
-        W = torch.linalg.qr(torch.randn(d, k, device="cuda"))[0].T.contiguous()
+        U = torch.linalg.qr(torch.randn(d, k, device="cuda"))[0]
+        W, embedding = U.T.contiguous(), U.double().cpu().numpy()
         gradients = milliseconds(lambda W=W, k=k: kernels.person_gradients(X, y, offsets, W, k, 0.0, False))
         people = kernels.person_gradients(X, y, offsets, W, k, 0.0, False)
         added = milliseconds(lambda p=people: kernels.weighted_sum(p, torch.ones_like(p.squared)))
-        whole = milliseconds(lambda W=W, k=k: one_round(kernels, X, y, offsets, W, k))
+        whole = milliseconds(lambda embedding=embedding: one_round(engine, n, embedding))
         print(
             f"k={k}: gradients {gradients:.2f} ms, sum {added:.2f} ms; whole round {whole:.2f} ms: {whole / read:.2f} reads"
         )
@@ -161,10 +153,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10)
     parser.add_argument("--features", type=int, default=50)
     given = parser.parse_args()
-    kernels = load_kernels()
-    equal = compare(kernels, "cuda")
+    equal = compare("cuda")
     print(torch.cuda.get_device_name(), torch.__version__)
-    time_rounds(kernels, given.people, given.rows, given.features)
+    time_rounds(given.people, given.rows, given.features)
     if not equal:
         raise SystemExit("the kernels' sums are not those of the slow computation")
 

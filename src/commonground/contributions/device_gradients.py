@@ -55,7 +55,7 @@ def weighted_sum(people: PersonGradients, weights: torch.Tensor) -> torch.Tensor
     parts = torch.empty((chunks, k, d), dtype=torch.float64, device=weights.device)
     kernels, _ = _compiled(people.g.dtype, people.g.dtype, d, k, False, False)
     _launch(
-        kernels.get_function("weighted_sum"), (chunks, -(-d // 32)), 0,
+        kernels.get_function("weighted_sum"), (chunks, -(-d // 32)), 0,  # a line of threads takes 32 columns or more
         people.g, people.factors, weights, parts, n, CHUNK,
     )  # fmt: skip
     return parts.sum(dim=0)

@@ -44,10 +44,8 @@ MEMORY = 1700.0  # rounds over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
 FIRST_SIZE = 1.6  # of what is missed, against the head: a start is half right, and rows show some of it
-FIRST_DOUBT, DOUBT = (
-    2.0,
-    0.5,
-)  # bins: how sure the middle is before there is a histogram, and after following it for a while
+FIRST_DOUBT = 2.0  # bins: how sure the middle is before there is a histogram
+DOUBT = 0.5  # and after following it for a while
 SURPRISE = 4.5  # nats: the cost of a middle anywhere else
 SIZES = 0.02  # of μ², for all histograms
 

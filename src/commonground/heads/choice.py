@@ -22,9 +22,8 @@ CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; see docs/r
 DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
 
-HeadFitter = Callable[
-    [Block], tuple[np.ndarray, np.ndarray]
-]  # a block's (people, k) heads and (people,) own intercepts
+# A block's (people, k) heads and (people,) own intercepts.
+HeadFitter = Callable[[Block], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,9 +31,8 @@ class OwnModels:
     """The coefficients of those who keep a model of their own rows. Private: each belongs to that person alone."""
 
     people: np.ndarray  # (q,) rising positions
-    coef: (
-        np.ndarray
-    )  # (q, d + 1) in place of all that is shared: adding to it would lose digits where it is large. Intercept last.
+    # (q, d + 1) in place of all that is shared: adding to it would lose digits where it is large. Intercept last.
+    coef: np.ndarray
 
     def __repr__(self) -> str:
         return "<OwnModels: private>"
