@@ -1,9 +1,10 @@
 """Plant one privacy fault at a time in a copy of the source, and see that a test notices it.
 
-    make mutate                                           # every fault of faults.toml, two at a time
-    .venv/bin/python tests/mutation/mutate.py --only gate # those whose name or file contains "gate"
+    make mutate                                           # every fault of faults/*.toml, two at a time
+    .venv/bin/python tests/mutation/mutate.py --only gate # those whose name or place contains "gate"
 
-A fault names the tests that should notice it. One that survives them, one whose line is gone from the source, and one that
+A fault says which function, class or constant it changes (``where``), not in which file that stands: code may move. It names
+the tests that should notice it. One that survives them, one whose line is gone from the source, and one that
 merely breaks an import end the run with exit code 1.
 """
 
@@ -34,36 +35,82 @@ HANGS_AFTER = 900  # seconds
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where a function, class or module constant stands."""
+
+    file: str  # below src/commonground
+    first: int  # line, from 1; decorators included
+    last: int
+    compiled: bool  # its code may be compiled into functions of other files, whose cached machine code is then stale
+
+    def lines_of(self, text: str) -> tuple[str, str, str]:
+        """The text before, of and after it."""
+        lines = text.splitlines(keepends=True)
+        return "".join(lines[: self.first - 1]), "".join(lines[self.first - 1 : self.last]), "".join(lines[self.last :])
+
+
+def places_in(package: Path) -> dict[str, Place]:
+    """Dotted path of every function, class, method and module constant → its place."""
+    found: dict[str, Place] = {}
+
+    def add(body: list[ast.stmt], prefix: str, file: str, numba: bool, compiled_class: bool | None = None) -> None:
+        for node in body:
+            match node:
+                case (
+                    ast.FunctionDef(name=name, decorator_list=decorators)
+                    | ast.ClassDef(name=name, decorator_list=decorators)
+                ):
+                    compiled = bool(compiled_class) or any("njit" in ast.unparse(decorator) for decorator in decorators)
+                    first = min(each.lineno for each in (node, *decorators))
+                    found[f"{prefix}.{name}"] = Place(file, first, node.end_lineno or first, compiled)
+                    if isinstance(node, ast.ClassDef):
+                        add(node.body, f"{prefix}.{name}", file, numba, compiled)
+                case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if compiled_class is None:
+                    names = target.elts if isinstance(target, ast.Tuple) else [target]
+                    for each in names:
+                        if isinstance(each, ast.Name):
+                            place = Place(file, node.lineno, node.end_lineno or node.lineno, numba)
+                            found[f"{prefix}.{each.id}"] = place
+
+    for path in sorted(package.rglob("*.py")):
+        file, text = str(path.relative_to(package)), path.read_text(encoding="utf-8")
+        module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        add(ast.parse(text).body, module, file, "njit" in text)
+    return found
+
+
+@dataclass(frozen=True)
 class Fault:
     """One careless edit that would break the guarantee."""
 
     name: str
-    file: str  # below src/commonground
-    old: str  # occurs exactly once in the file
+    where: str  # the end of one dotted path only, such as "Users.weighted" or "release.release"
+    old: str  # occurs exactly once there
     new: str
     why: str  # what a person would lose
     tests: tuple[str, ...]  # that should notice, quickest first
 
-    def planted_in(self, text: str) -> str:
-        if text.count(self.old) != 1 or self.old == self.new:
-            raise SystemExit(
-                f"{self.name!r} wants to change {self.old!r} in {self.file}, which is there {text.count(self.old)} times. "
-                "The source has moved on: bring tests/mutation/faults.toml up to date."
-            )
-        return text.replace(self.old, self.new)
+    def place(self, places: dict[str, Place]) -> Place:
+        at = [path for path in places if path == self.where or path.endswith(f".{self.where}")]
+        if len(at) != 1:
+            raise SystemExit(f"{self.name!r} changes {self.where!r}, which must be one place and is {at or 'nowhere'}.")
+        return places[at[0]]
 
-    def is_compiled(self, text: str) -> bool:
-        """Whether the change may be compiled into functions of other files, whose cached machine code is then stale."""
-        line = text[: text.index(self.old)].count("\n") + 1
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.lineno <= line <= (node.end_lineno or 0):
-                return any("njit" in ast.unparse(decorator) for decorator in node.decorator_list)
-        return "njit" in text  # a constant
+    def planted_in(self, text: str, place: Place) -> str:
+        """The file's text with the fault."""
+        before, here, after = place.lines_of(text)
+        if here.count(self.old) != 1 or self.old == self.new:
+            raise SystemExit(
+                f"{self.name!r} wants to change {self.old!r} in {self.where}, which is there {here.count(self.old)} times. "
+                "The source has moved on: bring tests/mutation/faults up to date."
+            )
+        return before + here.replace(self.old, self.new) + after
 
 
 def load_faults() -> list[Fault]:
-    document = tomllib.loads((Path(__file__).parent / "faults.toml").read_text(encoding="utf-8"))
-    return [Fault(**{**entry, "tests": tuple(entry["tests"])}) for entry in document["fault"]]
+    files = sorted((Path(__file__).parent / "faults").glob("*.toml"))
+    entries = [entry for file in files for entry in tomllib.loads(file.read_text(encoding="utf-8"))["fault"]]
+    return [Fault(**{**entry, "tests": tuple(entry["tests"])}) for entry in entries]
 
 
 @dataclass(frozen=True)
@@ -83,14 +130,16 @@ class Copy:
         for name in ("src", "tests", "benchmarks"):  # times of change are kept: Numba's cache goes by them
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
         shutil.copy2(ROOT / "pyproject.toml", folder)
+        self.places = places_in(folder / PACKAGE)
 
     @contextmanager
     def planted(self, fault: Fault) -> Iterator[Path]:
         """The fault in the source, and a throw-away cache; afterwards all is as before."""
-        path, cache = self.folder / PACKAGE / fault.file, self.folder / "cache-of-fault"
+        place = fault.place(self.places)
+        path, cache = self.folder / PACKAGE / place.file, self.folder / "cache-of-fault"
         text, status = path.read_text(encoding="utf-8"), path.stat()
-        path.write_text(fault.planted_in(text), encoding="utf-8")
-        if fault.is_compiled(text):
+        path.write_text(fault.planted_in(text, place), encoding="utf-8")
+        if place.compiled:
             cache.mkdir()
         else:
             shutil.copytree(self.warm_cache, cache)
@@ -150,13 +199,15 @@ def try_fault(fault: Fault, copy: Copy) -> Outcome:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument(
-        "--only", default="", help="faults whose name or file contains this, or one of several, with commas"
+        "--only", default="", help="faults whose name or place contains this, or one of several, with commas"
     )
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--show", action="store_true", help="print what pytest said about each fault")
     arguments = parser.parse_args()
     wanted = arguments.only.split(",")
-    faults = [fault for fault in load_faults() if any(text in f"{fault.name} {fault.file}" for text in wanted)]
+    places = places_in(ROOT / PACKAGE)
+    files = {fault.name: fault.place(places).file for fault in load_faults()}
+    faults = [f for f in load_faults() if any(text in f"{f.name} {f.where} {files[f.name]}" for text in wanted)]
     console, started = Console(), time.perf_counter()
     with (
         tempfile.TemporaryDirectory(prefix="commonground-mutate-") as folder,
@@ -164,7 +215,7 @@ def main() -> int:
     ):
         copies = [Copy(Path(folder).resolve() / str(number)) for number in range(min(arguments.jobs, len(faults)))]
         for fault in faults:
-            fault.planted_in((copies[0].folder / PACKAGE / fault.file).read_text(encoding="utf-8"))
+            fault.planted_in((ROOT / PACKAGE / files[fault.name]).read_text(encoding="utf-8"), fault.place(places))
         every_test = tuple(sorted({test for fault in faults for test in fault.tests}))
 
         def prepare(copy: Copy) -> Outcome:
@@ -200,7 +251,7 @@ def main() -> int:
             else:
                 caught = "[red]does not even import[/]" if outcome.failed else "[red]SURVIVED[/]"
                 missed.append(fault.name)
-            table.add_row(escape(fault.name), fault.file, caught, f"{outcome.seconds:.0f}")
+            table.add_row(escape(fault.name), fault.where, caught, f"{outcome.seconds:.0f}")
             console.print(f"{number:3} {escape(fault.name)}: {caught}", soft_wrap=True, highlight=False)
             if arguments.show or fault.name in missed:
                 console.print(outcome.output, markup=False, highlight=False)
