@@ -10,6 +10,7 @@ merely breaks an import end the run with exit code 1.
 
 import argparse
 import ast
+import json
 import os
 import queue
 import shutil
@@ -31,6 +32,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = Path("src") / "commonground"
+HINTS = Path(__file__).parent / "caught_by.json"
 HANGS_AFTER = 900  # seconds
 
 
@@ -53,7 +55,7 @@ def places_in(package: Path) -> dict[str, Place]:
     """Dotted path of every function, class, method and module constant → its place."""
     found: dict[str, Place] = {}
 
-    def add(body: list[ast.stmt], prefix: str, file: str, numba: bool, compiled_class: bool | None = None) -> None:
+    def add(body: list[ast.stmt], prefix: str, file: str, compiled_class: bool | None = None) -> None:
         for node in body:
             match node:
                 case (
@@ -64,19 +66,39 @@ def places_in(package: Path) -> dict[str, Place]:
                     first = min(each.lineno for each in (node, *decorators))
                     found[f"{prefix}.{name}"] = Place(file, first, node.end_lineno or first, compiled)
                     if isinstance(node, ast.ClassDef):
-                        add(node.body, f"{prefix}.{name}", file, numba, compiled)
+                        add(node.body, f"{prefix}.{name}", file, compiled)
                 case ast.Assign(targets=[target]) | ast.AnnAssign(target=target) if compiled_class is None:
                     names = target.elts if isinstance(target, ast.Tuple) else [target]
                     for each in names:
                         if isinstance(each, ast.Name):
-                            place = Place(file, node.lineno, node.end_lineno or node.lineno, numba)
-                            found[f"{prefix}.{each.id}"] = place
+                            found[f"{prefix}.{each.id}"] = Place(
+                                file, node.lineno, node.end_lineno or node.lineno, True
+                            )
 
     for path in sorted(package.rglob("*.py")):
         file, text = str(path.relative_to(package)), path.read_text(encoding="utf-8")
         module = file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-        add(ast.parse(text).body, module, file, "njit" in text)
+        add(ast.parse(text).body, module, file)
     return found
+
+
+def dependents(package: Path, file: str) -> set[str]:
+    """The file, and those that import it, or import one that does."""
+    imported: dict[str, set[str]] = {}
+    for path in package.rglob("*.py"):
+        names = imported.setdefault(str(path.relative_to(package)), set())
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    reached = {file}
+    while True:
+        modules = {
+            f"commonground.{name.removesuffix('.py').removesuffix('/__init__').replace('/', '.')}" for name in reached
+        }
+        more = {importer for importer, names in imported.items() if names & modules} - reached
+        if not more:
+            return reached
+        reached |= more
 
 
 @dataclass(frozen=True)
@@ -121,59 +143,90 @@ class Outcome:
     output: str = ""
 
 
+def node_id(folder: Path, case: ET.Element) -> str:
+    """By which pytest can be asked for this test again: tests/gate/test_release.py::test_name[parameters]."""
+    parts, name = case.get("classname", "").split("."), case.get("name", "")
+    for length in range(len(parts), 0, -1):
+        file = Path(*parts[:length]).with_suffix(".py")
+        if (folder / file).exists():
+            return "::".join([str(file), *parts[length:], name])
+    return name
+
+
 class Copy:
-    """Source and tests in a folder of their own, with a cache of compiled functions that is valid for the unchanged source."""
+    """Source and tests in a folder of their own, with compiled functions that are valid for the unchanged source.
+
+    Numba keeps them beside the source, by the time of change and size of each file: so those that a developer's tests have
+    compiled already serve here, too.
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.folder, self.warm_cache = folder, folder / "cache"
-        self.warm_cache.mkdir(parents=True)
-        for name in ("src", "tests", "benchmarks"):  # times of change are kept: Numba's cache goes by them
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        self.folder, self.kept = folder, folder / "compiled"
+        for name in ("src", "tests", "benchmarks"):
+            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
         shutil.copy2(ROOT / "pyproject.toml", folder)
         self.places = places_in(folder / PACKAGE)
 
+    def compiled(self, folder: Path) -> list[Path]:
+        return [path for path in folder.rglob("*.nb*") if path.suffix in (".nbi", ".nbc")]
+
+    def keep_compiled(self) -> None:
+        """Remember what is compiled now."""
+        for path in self.compiled(self.folder / PACKAGE):
+            kept = self.kept / path.relative_to(self.folder / PACKAGE)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, kept)
+
+    def take_compiled_of(self, other: "Copy") -> None:
+        shutil.copytree(other.kept, self.kept)
+        shutil.copytree(other.kept, self.folder / PACKAGE, dirs_exist_ok=True)
+
     @contextmanager
-    def planted(self, fault: Fault) -> Iterator[Path]:
-        """The fault in the source, and a throw-away cache; afterwards all is as before."""
+    def planted(self, fault: Fault) -> Iterator[None]:
+        """The fault in the source, without compiled functions that it may be part of; afterwards all is as before."""
         place = fault.place(self.places)
-        path, cache = self.folder / PACKAGE / place.file, self.folder / "cache-of-fault"
+        path = self.folder / PACKAGE / place.file
         text, status = path.read_text(encoding="utf-8"), path.stat()
         path.write_text(fault.planted_in(text, place), encoding="utf-8")
         if place.compiled:
-            cache.mkdir()
-        else:
-            shutil.copytree(self.warm_cache, cache)
+            stale = dependents(self.folder / PACKAGE, place.file)
+            for compiled in self.compiled(self.folder / PACKAGE):
+                source = compiled.parent.parent / f"{compiled.name.split('.')[0]}.py"
+                if str(source.relative_to(self.folder / PACKAGE)) in stale:
+                    compiled.unlink()
         try:
-            yield cache
+            yield
         finally:
-            shutil.rmtree(cache)
             path.write_text(text, encoding="utf-8")
             os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+            for compiled in self.compiled(self.folder / PACKAGE):
+                compiled.unlink()
+            shutil.copytree(self.kept, self.folder / PACKAGE, dirs_exist_ok=True)
 
-    def environment(self, cache: Path) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         return {
-            **os.environ,
+            **{name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"},
             "PYTHONPATH": str(self.folder / "src"),  # comes before the editable installation
             "PYTHONDONTWRITEBYTECODE": "1",
-            "NUMBA_CACHE_DIR": str(cache),
         }
 
     def check_import(self) -> None:
         """The package is installed in editable mode: make sure that it is the copy that is tested."""
         command = [sys.executable, "-c", "import commonground; print(commonground.__file__)"]
-        environment = self.environment(self.warm_cache)
+        environment = self.environment()
         found = subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=True)
         expected = self.folder / PACKAGE / "__init__.py"
         if Path(found.stdout.strip()) != expected:
             raise SystemExit(f"the tests would import {found.stdout.strip()}, not the copy {expected}")
 
-    def run(self, tests: tuple[str, ...], cache: Path) -> Outcome:
+    def run(self, tests: tuple[str, ...], workers: int = 0) -> Outcome:
         started = time.perf_counter()
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
         command += ["--tb=short", f"--junitxml={report}", *tests]
-        environment = self.environment(cache)
+        command += ["-n", str(workers), "--dist", "loadfile"] if workers else []
+        environment = self.environment()
         try:
             done = subprocess.run(
                 command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER, check=False
@@ -186,14 +239,28 @@ class Copy:
         if done.returncode == 1 and report.exists():
             for case in ET.parse(report).iter("testcase"):
                 if case.find("failure") is not None or case.find("error") is not None:
-                    name = f"{case.get('classname', '').replace('tests.', '').replace('.', '/')}::{case.get('name')}"
-                    return Outcome(name, seconds, output=done.stdout)
+                    return Outcome(node_id(self.folder, case), seconds, output=done.stdout)
         return Outcome("collection", seconds, collected=False, output=done.stdout + done.stderr)
 
 
-def try_fault(fault: Fault, copy: Copy) -> Outcome:
-    with copy.planted(fault) as cache:
-        return copy.run(fault.tests, cache)
+def load_hints() -> dict[str, str]:
+    """Which test caught a fault when all were tried last; asked first, and believed only if it catches the fault again."""
+    return json.loads(HINTS.read_text(encoding="utf-8")) if HINTS.exists() else {}
+
+
+def save_hints(caught: dict[str, str]) -> None:
+    known = {fault.name for fault in load_faults()}
+    hints = {name: test for name, test in sorted((load_hints() | caught).items()) if name in known}
+    HINTS.write_text(json.dumps(hints, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def try_fault(fault: Fault, copy: Copy, hint: str | None = None) -> Outcome:
+    with copy.planted(fault):
+        if hint is not None:
+            outcome = copy.run((hint,))
+            if outcome.failed and outcome.collected:
+                return outcome
+        return copy.run(fault.tests)
 
 
 def main() -> int:
@@ -218,18 +285,19 @@ def main() -> int:
             fault.planted_in((ROOT / PACKAGE / files[fault.name]).read_text(encoding="utf-8"), fault.place(places))
         every_test = tuple(sorted({test for fault in faults for test in fault.tests}))
 
-        def prepare(copy: Copy) -> Outcome:
-            copy.check_import()
-            return copy.run(every_test, copy.warm_cache)
-
-        for outcome in pool.map(prepare, copies):
-            if outcome.failed is not None:
-                console.print(outcome.output, markup=False)
-                console.print(f"Without any fault {outcome.failed} fails: correct that first.")
-                return 1
+        copies[0].check_import()
+        outcome = copies[0].run(every_test, workers=arguments.jobs)
+        if outcome.failed is not None:
+            console.print(outcome.output, markup=False)
+            console.print(f"Without any fault {outcome.failed} fails: correct that first.")
+            return 1
+        copies[0].keep_compiled()
+        for copy in copies[1:]:
+            copy.take_compiled_of(copies[0])
         console.print(
             f"{len(faults)} faults; without one, all their tests pass ({time.perf_counter() - started:.0f} s)."
         )
+        hints = load_hints()
         free: queue.SimpleQueue[Copy] = queue.SimpleQueue()
         for copy in copies:
             free.put(copy)
@@ -237,17 +305,19 @@ def main() -> int:
         def work(fault: Fault) -> Outcome:
             copy = free.get()
             try:
-                return try_fault(fault, copy)
+                return try_fault(fault, copy, hints.get(fault.name))
             finally:
                 free.put(copy)
 
         table = Table(title="Privacy faults and the tests that caught them")
         for heading in ("fault", "in", "caught by", "s"):
             table.add_column(heading, justify="right" if heading == "s" else "left", overflow="fold")
-        missed = []
+        missed: list[str] = []
+        caught_by: dict[str, str] = {}
         for number, (fault, outcome) in enumerate(zip(faults, pool.map(work, faults), strict=True), start=1):
             if outcome.failed and outcome.collected:
                 caught = escape(outcome.failed)
+                caught_by[fault.name] = outcome.failed
             else:
                 caught = "[red]does not even import[/]" if outcome.failed else "[red]SURVIVED[/]"
                 missed.append(fault.name)
@@ -256,6 +326,7 @@ def main() -> int:
             if arguments.show or fault.name in missed:
                 console.print(outcome.output, markup=False, highlight=False)
     console.print(table)
+    save_hints(caught_by)
     minutes = (time.perf_counter() - started) / 60
     console.print(
         f"{len(faults) - len(missed)} of {len(faults)} faults caught in {minutes:.1f} min. Missed: {missed or 'none'}"
