@@ -178,7 +178,6 @@ TRAIN_MISTAKES: dict[str, tuple[Callable[[pd.DataFrame], None], list[object], st
     "rank negative": (as_it_is, ["--rank", -2], "integer from 1 to 4"),
     "rank not a number": (as_it_is, ["--rank", "two"], "two"),
     "no such device": (as_it_is, ["--device", "gpu"], "'cuda' on a machine with an NVIDIA GPU"),
-    "too few in a sample": (as_it_is, ["--sample-rate", 0.1], "leave at least 1000 people in a round"),
     "epsilon zero": (as_it_is, ["--epsilon", 0], "epsilon must be"),
     "epsilon negative": (as_it_is, ["--epsilon", -1], "epsilon must be"),
     "epsilon NaN": (as_it_is, ["--epsilon", "nan"], "epsilon must be"),

@@ -78,9 +78,6 @@ def train(
     intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
     shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,
     rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")] = None,
-    sample_rate: Annotated[
-        float | None, typer.Option(help="Draw each person with this probability in every round; everybody by default.")
-    ] = None,
     device: Annotated[str, typer.Option(help="'cpu', or 'cuda' for a GPU that holds the rows.")] = "cpu",
     simulation_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
@@ -108,7 +105,7 @@ def train(
     )  # fmt: skip
     model = PrivateFedRep(
         cast(Literal["auto"], rank) if not rank.lstrip("-").isdecimal() else int(rank), epsilon, delta, recipe=recipe,
-        fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds, keep_heads=False, sample_rate=sample_rate,
+        fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds, keep_heads=False,
         device=device, simulation_seed=simulation_seed, verbose=not as_json,
     )  # fmt: skip
     board = model.fit(users, ledger=people).billboard_

@@ -151,11 +151,3 @@ def test_on_a_gpu_results_are_those_of_the_processor(local: bool, dtype: type, c
     settings = {"epsilon": 4.0, "fit_intercept": local, "shared_mean": local, "n_rounds": 8, "simulation_seed": 3}
     here, there = (cg.PrivateFedRep(device=device, **settings).fit(users).billboard_ for device in ("cpu", "cuda"))
     np.testing.assert_allclose(there.embedding, here.embedding, atol=1e-8 if dtype is np.float64 else 1e-3)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
-def test_on_a_gpu_everybody_is_drawn_anew_in_every_round() -> None:
-    users, _ = cg.datasets.make_shared_subspace(4000, rows_per_user=9, n_features=10, seed=0)
-    settings = {"epsilon": 4.0, "sample_rate": 0.3, "n_rounds": 8, "simulation_seed": 3}
-    here, there = (cg.PrivateFedRep(device=device, **settings).fit(users).billboard_ for device in ("cpu", "cuda"))
-    np.testing.assert_allclose(there.embedding, here.embedding, atol=1e-8)

@@ -107,8 +107,6 @@ def test_what_is_not_built_is_refused(users: cg.Users) -> None:
     federation = Federation(InProcess(nodes_of(users, 2)))
     with pytest.raises(InputError, match="personal budgets"):
         cg.PrivateFedRep(2, budgets=np.ones(300)).fit(federation)
-    with pytest.raises(InputError, match="sample_rate"):
-        cg.PrivateFedRep(2, sample_rate=0.5).fit(federation)
     with pytest.raises(InputError, match="cannot be asked"):
         sum_over_people(federation, margin_scores)
     with pytest.raises(InputError, match="cannot be asked"):

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from contracts.test_every_estimator import ESTIMATORS, fit
 from sklearn.base import is_classifier
+
+from contracts.test_every_estimator import ESTIMATORS, fit
 
 FILE = Path(__file__).parent / "boards.json"
 MODE = os.environ.get("GOLDEN", "close")

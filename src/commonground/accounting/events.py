@@ -13,9 +13,7 @@ from typing import Any, ClassVar
 
 from commonground.accounting.gaussian import compose, gaussian_epsilon
 from commonground.accounting.sampled import (
-    REPLACE,
     SampledGaussianEvent,
-    epsilon_beside_gaussian,
     epsilon_of_sampled,
 )
 from commonground.errors import BudgetError
@@ -136,13 +134,9 @@ def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     events = tuple(events)
     sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
     if sampled:
-        if not delta > 0:
-            return math.inf
-        return (
-            epsilon_of_sampled(sampled, delta)
-            if len(sampled) == len(events)
-            else _epsilon_beside(sampled, events, delta)
-        )
+        if len(sampled) < len(events):
+            raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
+        return epsilon_of_sampled(sampled, delta) if delta > 0 else math.inf
     mu = compose(event.mu for event in events if isinstance(event, GaussianEvent))
     if all(isinstance(event, GaussianEvent) for event in events):
         return gaussian_epsilon(mu, delta) if delta > 0 or not mu else math.inf
@@ -153,16 +147,6 @@ def epsilon_spent(events: Iterable[Event], delta: float) -> float:
         return math.nextafter(added, math.inf) if all(isinstance(event, PureEvent) for event in events) else math.inf
     added = math.nextafter(added + gaussian_epsilon(mu, delta), math.inf)
     return min(added, epsilon_by_pld(events, delta))
-
-
-def _epsilon_beside(sampled: list[SampledGaussianEvent], events: tuple[Event, ...], delta: float) -> float:
-    """Sampled rounds and Gaussian releases in one fit: they add up where both protect the same people from the same change."""
-    others = [event for event in events if isinstance(event, GaussianEvent)]
-    same = all(event.unit == "person" and event.relation == REPLACE and event.group_size == 1 for event in sampled)
-    if not same or len(sampled) + len(others) < len(events):
-        raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
-    mu = compose(event.mu for event in others)
-    return epsilon_beside_gaussian(sampled, mu, delta)
 
 
 def epsilon_by_pld(events: Iterable[Event], delta: float) -> float:

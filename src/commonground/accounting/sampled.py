@@ -72,18 +72,6 @@ class SampledGaussianEvent:
         return _loss(_kind(self), self.steps, coarse=not _fine(_kind(self)))
 
 
-def epsilon_beside_gaussian(events: Iterable[SampledGaussianEvent], mu: float, delta: float) -> float:
-    """ε of these steps and of releases without sampling that together cost μ, all on one grid of losses; rounded up."""
-    from dp_accounting.pld import privacy_loss_distribution
-
-    events = tuple(events)
-    coarse = not all(_fine(_kind(event)) for event in events)
-    losses = [_loss(_kind(event), event.steps, coarse) for event in events]
-    grid = 1e-3 if coarse else 1e-4
-    losses.append(privacy_loss_distribution.from_gaussian_mechanism(1.0 / mu, value_discretization_interval=grid))
-    return float(functools.reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
-
-
 Kind = tuple[float, float, str, int]  # q, noise multiplier, relation, group size
 
 

@@ -46,7 +46,7 @@ class PersonalModel(BaseEstimator):
         if people.sparse and not self._takes_sparse:
             raise InputError(
                 f"{type(self).__name__} has no version for sparse rows with these parameters; PrivateFedRep has one, with "
-                "recipe='default', without sample_rate and device. With few features, pass X.toarray()."
+                "recipe='default' and device='cpu'. With few features, pass X.toarray()."
             )
         self.n_features_in_ = people.n_features
         before = self._personal
@@ -66,10 +66,6 @@ class PersonalModel(BaseEstimator):
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         name = type(self).__name__
-        if getattr(self, "sample_rate", None) is not None:
-            raise BudgetError(
-                "a durable ledger cannot book rounds over samples of people yet; fit without sample_rate."
-            )
         if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
             warnings.warn(
                 "the ledger adds up what fits cost the person with the largest budget; that a person with a smaller one is "

@@ -7,7 +7,6 @@ from typing import Any, Literal
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.gaussian import compose
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
@@ -27,7 +26,6 @@ from commonground.estimators.head_prior import release_head_prior
 from commonground.estimators.initial_embedding import release_embedding_in_looks, release_initial_embedding
 from commonground.estimators.noisy_start import release_noisy_start
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
-from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -77,7 +75,6 @@ class PrivateFedRep(PersonalModel):
     local_choice : each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is
         clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
         (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
-    sample_rate : read only so many of the people in each round, at random (``sampled_rounds``); None: everybody.
     keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``gpu``).
     simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
@@ -108,8 +105,7 @@ class PrivateFedRep(PersonalModel):
     (ε, δ) (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
     with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
     ``fedrep_sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
-    in place of u_j u_jᵀ. With ``sample_rate``, rounds are paid for as ``sampled_rounds`` says, and all composed by
-    privacy loss distributions. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
+    in place of u_j u_jᵀ. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
     --------
@@ -133,7 +129,6 @@ class PrivateFedRep(PersonalModel):
         shared_mean: bool = True,
         n_rounds: int | None = None,
         local_choice: bool = True,
-        sample_rate: float | None = None,
         keep_heads: bool = True,
         device: str = "cpu",
         simulation_seed: int | None = None,
@@ -149,7 +144,6 @@ class PrivateFedRep(PersonalModel):
         self.shared_mean = shared_mean
         self.n_rounds = n_rounds
         self.local_choice = local_choice
-        self.sample_rate = sample_rate
         self.keep_heads = keep_heads
         self.device = device
         self.simulation_seed = simulation_seed
@@ -158,7 +152,7 @@ class PrivateFedRep(PersonalModel):
 
     @property
     def _takes_sparse(self) -> bool:
-        return self.recipe == "default" and not self._finds_rank and self.sample_rate is None and self.device == "cpu"
+        return self.recipe == "default" and not self._finds_rank and self.device == "cpu"
 
     @property
     def _finds_rank(self) -> bool:
@@ -170,8 +164,6 @@ class PrivateFedRep(PersonalModel):
         budget, users = self._declared(users)
         users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
-        if self.sample_rate is not None and (self.recipe == "paper" or self._personal is not None):
-            raise InputError("sample_rate goes with the default recipe and one epsilon for everybody only.")
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
@@ -190,7 +182,6 @@ class PrivateFedRep(PersonalModel):
             users,
             budgets=self._personal,
             rank=embedding.shape[1],
-            noise=door.randomness.mixed_description if self.sample_rate is not None else None,
         )
         return Billboard(
             embedding=embedding,
@@ -214,7 +205,7 @@ class PrivateFedRep(PersonalModel):
             return *sparse_recipe(users, *settings, budget, door, self.verbose), None
         people, d = users.total_weight, users.n_features
         k = EXPECTED_RANK if self._finds_rank else int(self.rank)
-        few = self.n_rounds is None and not self.shared_mean and self.sample_rate is None
+        few = self.n_rounds is None and not self.shared_mean
         few = few and information(people, d, k, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
         mu = budget.split(_shares(self.shared_mean, few, people, d, k, budget.mu))
@@ -238,21 +229,14 @@ class PrivateFedRep(PersonalModel):
             U = release_noisy_start(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
-            sampled = self._sampled_rounds(users, n_rounds, U.size, mu, budget, door)
             one_round = {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5}
             for t in range(n_rounds):
                 name = f"round {t + 1}"
-                if shared is not None and sampled is None and t % MEAN_EVERY == MEAN_EVERY - 1:
+                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
                     shared = _refine_mean(users, U, shared, self.fit_intercept, energy, door, name, **one_round)
-                    advance()
-                    continue
                 else:
-                    model = U, shared, self.fit_intercept
-                    if sampled is None:
-                        sums_from = partial(_gradient_sums, users, *model)
-                        gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
-                    else:
-                        gradient = sampled.release(_gradient_sums, model, edge, name)
+                    sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
+                    gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
                     edge = gradient.edge
                     U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
@@ -268,15 +252,6 @@ class PrivateFedRep(PersonalModel):
         if self._finds_rank:  # a first look alone would have to tell it
             return release_initial_embedding(users, self.rank, None, self.fit_intercept, door, mu)
         return release_embedding_in_looks(users, int(self.rank), self.fit_intercept, door, mu)
-
-    def _sampled_rounds(
-        self, users: Users, n_rounds: int, entries: int, mu: dict[str, float], budget: Budget, door: Door
-    ) -> SampledRounds | None:
-        """None: every round reads everybody."""
-        if self.sample_rate is None:
-            return None
-        beside = compose(mu[name] for name in mu if name not in ("sizes", "rounds"))
-        return SampledRounds(users, self.sample_rate, n_rounds, entries, beside, budget, door)
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.recipe == "paper":

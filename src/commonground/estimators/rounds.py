@@ -17,7 +17,6 @@ import numpy as np
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
-from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.billboard import Statement
 from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
 from commonground.contributions.gradients import WINDOW
@@ -25,7 +24,6 @@ from commonground.gate import (
     Perturbed,
     Randomness,
     Release,
-    SampledReleases,
     ScatteredSum,
     Selection,
     perturb,
@@ -62,11 +60,6 @@ class Door:
         self._events.append(perturbed.event)
         return perturbed
 
-    def sampled(self, event: SampledGaussianEvent) -> SampledReleases:
-        releases = SampledReleases(event, self.ledger, self.randomness)
-        self._events.append(event)
-        return releases
-
     def select(self, scores: BoundedScores, epsilon: float) -> Selection:
         choice = select(scores, epsilon, self.ledger, self.randomness)
         self._events.append(choice.event)
@@ -79,7 +72,6 @@ class Door:
         budget: Budget | PureBudget,
         users: Users,
         budgets: PersonalBudgets | None = None,
-        noise: str | None = None,
         **parameters: Any,
     ) -> Statement:
         return Statement(
@@ -90,7 +82,7 @@ class Door:
             n_users=users.n_users,
             n_features=users.n_features,
             simulated=self.randomness.simulated,
-            noise=noise or self.randomness.description,
+            noise=self.randomness.description,
             events=tuple(self._events),
             budgets=None if budgets is None else budgets.distribution(),
             custody=users.custody,

@@ -95,9 +95,7 @@ class Federation(Users):
         raise InputError("these people's rows are at their nodes and cannot be read here; fit with keep_heads=False.")
 
     def weighted(self, weights: np.ndarray) -> Users:
-        raise InputError(
-            "everybody counts alike in a federation: personal budgets and sample_rate are not built for nodes yet."
-        )
+        raise InputError("everybody counts alike in a federation: personal budgets are not built for nodes yet.")
 
     # ---- as an engine --------------------------------------------------------------------------------------------
 

@@ -47,11 +47,6 @@ class Randomness:
             "are drawn from the same entropy"
         )
 
-    @property
-    def mixed_description(self) -> str:
-        """Of a fit whose rounds are over samples of people."""
-        return self.description if self.simulated else f"{self.description}; sampled rounds: {self.fast_description}"
-
     def state(self) -> list[dict[str, Any]] | None:
         """Where the simulated streams stand, for a checkpoint; real entropy has no state."""
         if self.simulation is None or self.simulated_sampling is None:
