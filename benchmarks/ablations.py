@@ -33,8 +33,11 @@ FEW_POPULATIONS = ((2_000, 1.0), (1_500, 1.0), (1_000, 1.0))
 @contextmanager
 def shares(**changed: float) -> Iterator[None]:
     """Move a share of the budget to or from the rounds."""
-    moved = sum(changed[name] - fedrep.SHARES[name] for name in changed)
-    with patch.dict(fedrep.SHARES, {**changed, "rounds": fedrep.SHARES["rounds"] - moved}):
+    parts = {share.name: share.part for share in fedrep.PLAN}
+    plan = fedrep.PLAN.where("rounds", part=parts["rounds"] - sum(changed[name] - parts[name] for name in changed))
+    for name, part in changed.items():
+        plan = plan.where(name, part=part)
+    with patch.object(fedrep, "PLAN", plan):
         yield
 
 

@@ -17,8 +17,8 @@ from commonground.estimators.few_people import (
     SPREAD,
     fit_sizes,
     information,
+    plan_for_few,
     rounds_for_few,
-    shares_for_few,
 )
 from commonground.estimators.initial_embedding import (
     LOOKS,
@@ -147,7 +147,7 @@ class FixedDoor:
 
 def test_everything_is_made_of_releases() -> None:
     """Two populations behind one door that tells nothing of them end in the same embedding, and μ² is spent to the end."""
-    found, shares = [], {name: share**0.5 for name, share in shares_for_few(12.0).items()}
+    found, shares = [], {s.name: (s.part / s.repeats) ** 0.5 for s in plan_for_few(12.0)}
     for seed in (1, 2):
         users, _ = cg.datasets.make_shared_subspace(60, n_features=8, seed=seed)
         door = FixedDoor()

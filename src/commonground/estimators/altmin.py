@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.plan import Plan, Share
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
 from commonground.contributions.convex_gradients import convex_gradient_sums, signed_block_sum
@@ -32,19 +33,21 @@ MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns dk: the system has half their square numbers, each with noise of its own
 CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
-# Shares of μ². Those of the mean are spent only with shared_mean=True; without, the rest is scaled up to one.
-SHARES = {
-    "mean scale": 0.01,  # one number: how large features are
-    "mean locate": 0.01,
-    "mean sizes": 0.01,
-    "mean rounds": 0.13,
-    "init": 0.11,
-    "moment sizes": 0.01,
-    "moments": 0.12,  # the dk × dk matrix, once
-    "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
-    "sizes": 0.06,  # the histograms that choose each round's clip
-    "rounds": 0.52,
-}
+# Those of the mean are spent only with shared_mean=True.
+PLAN = Plan(
+    (
+        Share("mean scale", 0.01, "how large features are: one number"),
+        Share("mean locate", 0.01, "where gradient sizes of the shared mean lie: one histogram"),
+        Share("mean sizes", 0.01, "a histogram that chooses each round's clip", MEAN_ROUNDS),
+        Share("mean rounds", 0.13, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
+        Share("init", 0.11, "a first embedding, from everybody's own direction"),
+        Share("moment sizes", 0.01, "a histogram that chooses the clip of moments"),
+        Share("moments", 0.12, "the dk × dk matrix of the linear system, once"),
+        Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
+        Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
+        Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", N_ROUNDS),
+    )
+)
 
 
 class PrivateAltMin(PersonalModel):
@@ -87,7 +90,7 @@ class PrivateAltMin(PersonalModel):
     positive matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient
     sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating
     histogram, size histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
-    (``SHARES``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's are
+    (``PLAN``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's are
     μ_i/μ_max of them. Rank, rounds, quantiles and step sizes are constants or functions of releases.
 
     Examples
@@ -182,10 +185,9 @@ class PrivateAltMin(PersonalModel):
 
     def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
         n_rounds = self.n_rounds or N_ROUNDS
-        shares = SHARES if self.shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
-        whole = sum(shares.values())
-        mu = budget.split({name: share / whole for name, share in shares.items()})
-        one_round = {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5}
+        plan = PLAN if self.shared_mean else PLAN.without("mean")
+        mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
+        one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
         if self.loss == "logistic":
             users = _with_signs(users)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
@@ -193,8 +195,8 @@ class PrivateAltMin(PersonalModel):
             if self.shared_mean:
                 energy = release_feature_energy(users, self.fit_intercept, door, mu["mean scale"])
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5,
-                    mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5, n_rounds=MEAN_ROUNDS, feature_energy=energy,
+                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"],
+                    mu_sum=mu["mean rounds"], n_rounds=MEAN_ROUNDS, feature_energy=energy,
                     centred=self.fit_intercept, constant=float(self.fit_intercept),
                 ):  # fmt: skip
                     advance()

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.plan import Plan, Share
 from commonground.billboard import Billboard
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
@@ -36,21 +37,22 @@ N_ROUNDS = 16
 EXPECTED_RANK = 2  # by which the budget is divided where the rank is not known yet
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
-# Parts of μ², divided by their sum: those of the mean are spent only with shared_mean=True, those of the coordinates only where
-# they can be seen.
-SHARES = {
-    "mean locate": 0.01,
-    "mean sizes": 0.01,
-    "mean rounds": 0.13,
-    "scales": 0.008,  # of features, against each other
-    "correlations": 0.08,  # of features; less where less is enough
-    "scale": 0.01,  # one number: how large features are
-    "init": 0.11,
-    "locate": 0.02,  # one histogram: where on the whole grid gradient sizes lie
-    "sizes": 0.06,  # the histograms that choose each round's clip
-    "rounds": 0.65,
-    "prior": 0.006,  # of heads, for people with few rows
-}
+# Those of the mean are spent only with shared_mean=True, those of correlations only where they can be seen.
+PLAN = Plan(
+    (
+        Share("mean locate", 0.01, "where gradient sizes of the shared mean lie: one histogram"),
+        Share("mean sizes", 0.01, "a histogram that chooses each round's clip", MEAN_ROUNDS),
+        Share("mean rounds", 0.13, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
+        Share("scales", 0.008, "scales of features, against each other"),
+        Share("correlations", 0.08, "moments of features; less where less is enough"),
+        Share("scale", 0.01, "how large features are: one number"),
+        Share("init", 0.11, "a first embedding, from everybody's own direction"),
+        Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
+        Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
+        Share("rounds", 0.65, "clipped gradient sums for the embedding, every fourth for the mean", N_ROUNDS),
+        Share("prior", 0.006, "the prior of heads, for people with few rows"),
+    )
+)
 INIT_WITH_MEAN = 0.3  # such labels are mostly noisy, and the start worth more than rounds; see docs/real_data.md
 
 
@@ -102,7 +104,7 @@ class PrivateFedRep(PersonalModel):
     size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
     (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Where people are few, the start is three such sums of u_j u_jᵀ, rounds are
     those of ``few_people``, and features, heads and w₀ cost nothing. Their Gaussian costs μ are shares of the μ of
-    (ε, δ) (``SHARES``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
+    (ε, δ) (``PLAN``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
     with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
     ``fedrep_sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
     in place of u_j u_jᵀ. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
@@ -208,7 +210,10 @@ class PrivateFedRep(PersonalModel):
         few = self.n_rounds is None and not self.shared_mean
         few = few and information(people, d, k, budget.mu) < FEW
         n_rounds = self.n_rounds or (few_people.N_ROUNDS if few else N_ROUNDS)
-        mu = budget.split(_shares(self.shared_mean, few, people, d, k, budget.mu))
+        if few:
+            mu = few_people.plan_for_few(information(people, d, k, budget.mu)).costs(budget)
+        else:
+            mu = _plan(self.shared_mean, n_rounds, people, d, budget.mu).costs(budget)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             if few:
                 U = self._few_people_start(users, door, mu["init"])
@@ -220,8 +225,7 @@ class PrivateFedRep(PersonalModel):
             shared = None
             if self.shared_mean:
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"] / MEAN_ROUNDS**0.5,
-                     mu_sum=mu["mean rounds"] / MEAN_ROUNDS**0.5,
+                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"], mu_sum=mu["mean rounds"],
                     n_rounds=MEAN_ROUNDS, feature_energy=energy, centred=self.fit_intercept,
                     constant=energy**0.5 if self.fit_intercept else 0.0,  # as large as the features, which vary alike here
                 ):  # fmt: skip
@@ -229,7 +233,7 @@ class PrivateFedRep(PersonalModel):
             U = release_noisy_start(users, self.rank, shared, self.fit_intercept, door, mu["init"])
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
             edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
-            one_round = {"mu_size": mu["sizes"] / n_rounds**0.5, "mu_sum": mu["rounds"] / n_rounds**0.5}
+            one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
             for t in range(n_rounds):
                 name = f"round {t + 1}"
                 if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
@@ -260,16 +264,12 @@ class PrivateFedRep(PersonalModel):
         return super()._block_heads(block)
 
 
-def _shares(with_mean: bool, few: bool, n_people: float, d: int, k: int, mu: float) -> dict[str, float]:
-    """What each step gets of μ², from public numbers; together one."""
-    if few:
-        return few_people.shares_for_few(information(n_people, d, k, mu))
-    shares = {name: share for name, share in SHARES.items() if with_mean or not name.startswith("mean")}
-    if with_mean:
-        shares["init"] = INIT_WITH_MEAN
-    shares["correlations"] = share_of_correlations(n_people, d, mu, shares["correlations"])
-    whole = sum(shares.values())
-    return {name: share / whole for name, share in shares.items() if share > 0.0}
+def _plan(with_mean: bool, n_rounds: int, n_people: float, d: int, mu: float) -> Plan:
+    """What each release may cost, from public numbers."""
+    plan = PLAN.where("init", part=INIT_WITH_MEAN) if with_mean else PLAN.without("mean")
+    correlations = next(share.part for share in PLAN if share.name == "correlations")
+    plan = plan.where("correlations", part=share_of_correlations(n_people, d, mu, correlations))
+    return plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds)
 
 
 def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, energy: float) -> np.ndarray:

@@ -21,6 +21,7 @@ from functools import partial
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.plan import Plan, Share
 from commonground.clipping import BinnedSums, from_symmetric_half
 from commonground.contributions.sparse_features import feature_share_sums
 from commonground.contributions.sparse_gradients import pair_direction_sums, sparse_gradient_sums
@@ -36,18 +37,20 @@ MEAN_ROUNDS = 3  # for a first w₀: on one scale, one round nearly is enough
 MEAN_EVERY = 4
 START_FEATURES = 100  # the most popular ones
 FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
-# Shares of μ². Those of the mean are spent only with a shared mean; without, the rest is scaled up to one.
-SHARES = {
-    "features": 0.06,  # how often each occurs
-    "scale": 0.01,
-    "mean locate": 0.01,
-    "mean sizes": 0.02,
-    "mean rounds": 0.20,
-    "init": 0.10,
-    "locate": 0.02,
-    "sizes": 0.05,
-    "rounds": 0.53,
-}
+# Those of the mean are spent only with a shared mean.
+PLAN = Plan(
+    (
+        Share("features", 0.06, "how often each feature occurs"),
+        Share("scale", 0.01, "how large features are: one number"),
+        Share("mean locate", 0.01, "where gradient sizes of the shared mean lie: one histogram"),
+        Share("mean sizes", 0.02, "a histogram that chooses each round's clip", MEAN_ROUNDS),
+        Share("mean rounds", 0.20, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
+        Share("init", 0.10, "a first embedding, on popular features"),
+        Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
+        Share("sizes", 0.05, "a histogram that chooses each round's clip", N_ROUNDS),
+        Share("rounds", 0.53, "clipped gradient sums for the embedding, every fourth for the mean", N_ROUNDS),
+    )
+)
 
 
 @dataclass(frozen=True)
@@ -91,8 +94,8 @@ def sparse_recipe(
 ) -> tuple[SharedMean | None, np.ndarray]:  # fmt: skip
     """The shared mean and the (d, k) embedding."""
     d, k, n_rounds = users.n_features, rank, n_rounds or N_ROUNDS
-    shares = SHARES if shared_mean else {name: s for name, s in SHARES.items() if not name.startswith("mean")}
-    mu = budget.split({name: share / sum(shares.values()) for name, share in shares.items()})
+    plan = PLAN if shared_mean else PLAN.without("mean")
+    mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
     with progress_bar("training", n_rounds + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
         popularity = release_popularity(users, door, mu["features"])
         energy = release_feature_energy(users, local_intercept, door, mu["scale"])
@@ -103,7 +106,7 @@ def sparse_recipe(
             sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
             edge = locate_sizes(sums_from, door, mu["mean locate"], "shared mean")
             shared = SharedMean(shared.coef, shared.intercept, edge)
-            one_round = mu["mean sizes"] / MEAN_ROUNDS**0.5, mu["mean rounds"] / MEAN_ROUNDS**0.5
+            one_round = mu["mean sizes"], mu["mean rounds"]
             for t in range(MEAN_ROUNDS):
                 sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
                 gradient = release_clipped(sums_from, shared.edge, door, *one_round, f"shared mean, round {t + 1}")
@@ -112,7 +115,7 @@ def sparse_recipe(
         U = _initial_embedding(users, k, shared, local_intercept, popularity, door, mu["init"])
         sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
         edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
-        one_round = mu["sizes"] / n_rounds**0.5, mu["rounds"] / n_rounds**0.5
+        one_round = mu["sizes"], mu["rounds"]
         for t in range(n_rounds):
             name = f"round {t + 1}"
             if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:

@@ -28,6 +28,7 @@ from collections.abc import Callable
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.plan import Plan, Share
 from commonground.clipping import N_BINS, BinnedSums, bin_of, lower_edge
 from commonground.contributions.gradients import WINDOW
 from commonground.contributions.whitened import whitened_gradient_sums
@@ -50,14 +51,20 @@ SURPRISE = 4.5  # nats: the cost of a middle anywhere else
 SIZES = 0.02  # of μ², for all histograms
 
 
-def shares_for_few(information: float) -> dict[str, float]:
+def plan_for_few(information: float) -> Plan:
     """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
 
-    >>> {name: round(share, 3) for name, share in shares_for_few(12.0).items()}
+    >>> {name: round(share, 3) for name, share in plan_for_few(12.0).fractions().items()}
     {'init': 0.165, 'sizes': 0.02, 'rounds': 0.815}
     """
     init = float(np.clip(2.0 / information, 0.08, 0.165))
-    return {"init": init, "sizes": SIZES, "rounds": 1.0 - init - SIZES}
+    return Plan(
+        (
+            Share("init", init, "a first embedding, in three looks"),
+            Share("sizes", SIZES, "a histogram of sizes, every 32 rounds", N_ROUNDS / SIZES_EVERY),
+            Share("rounds", 1.0 - init - SIZES, "clipped sums of what people miss", N_ROUNDS),
+        )
+    )
 
 
 def information(n_people: float, d: int, k: int, mu: float) -> float:
@@ -92,14 +99,14 @@ def rounds_for_few(
     """Follow the embedding down from its noisy start."""
     d, k = U.shape
     people = users.total_weight
-    mu_sum, mu_size = mu["rounds"] / N_ROUNDS**0.5, mu["sizes"] / (N_ROUNDS / SIZES_EVERY) ** 0.5
+    mu_sum, mu_size = mu["rounds"], mu["sizes"]
     numbers = (d - k) * k
     sizes = door.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
     middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_DOUBT)
     measured = middle
     present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
-    memory = float(np.clip(MEMORY / information(people, d, k, mu["rounds"]), 40, 200))
+    memory = float(np.clip(MEMORY / information(people, d, k, mu_sum * N_ROUNDS**0.5), 40, 200))
     remembered = memory  # before the first round: its expected value
     expected = information(people, d, k, mu_sum)
     ratio = remembered * (1.0 + expected)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from commonground.accounting.plan import Plan, Share
 from commonground.billboard import Billboard
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.feature_energy import release_feature_energy
@@ -15,15 +16,21 @@ from commonground.progress import progress_bar
 from commonground.users import Users
 
 N_ROUNDS = 12
-SHARES = {
-    "scale": 0.02,
-    "centre locate": 0.01,  # where features lie, so that slopes and intercept can be learned apart
-    "centre sizes": 0.01,
-    "centre": 0.04,
-    "locate": 0.02,
-    "sizes": 0.06,
-    "rounds": 0.84,
-}
+PLAN = Plan(
+    (
+        Share("scale", 0.02, "how large features are: one number"),
+        Share(
+            "centre locate",
+            0.01,
+            "where features lie, so that slopes and intercept can be learned apart: one histogram",
+        ),
+        Share("centre sizes", 0.01, "a histogram that chooses the clip of the centre"),
+        Share("centre", 0.04, "the clipped sum of people's mean rows"),
+        Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
+        Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
+        Share("rounds", 0.84, "clipped gradient sums", N_ROUNDS),
+    )
+)
 
 
 class SingleModel(PersonalModel):
@@ -65,8 +72,7 @@ class SingleModel(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
-        shares = {name: s for name, s in SHARES.items() if self.fit_intercept or not name.startswith("centre")}
-        mu = budget.split({name: share / sum(shares.values()) for name, share in shares.items()})
+        mu = (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget)
         shared = SharedMean(np.zeros(users.n_features), 0.0, edge=0)
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
             energy = release_feature_energy(users, False, door, mu["scale"])
@@ -76,8 +82,8 @@ class SingleModel(PersonalModel):
                     users, door, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
                 )
             for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                users, door, mu_locate=mu["locate"], mu_size=mu["sizes"] / N_ROUNDS**0.5,
-                mu_sum=mu["rounds"] / N_ROUNDS**0.5, n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
+                users, door, mu_locate=mu["locate"], mu_size=mu["sizes"],
+                mu_sum=mu["rounds"], n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
                 constant=float(self.fit_intercept), feature_centre=centre,
             ):  # fmt: skip
                 advance()
