@@ -20,10 +20,12 @@ from rich.table import Table
 import commonground as cg
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
-from commonground.estimators import fedrep, few_people, rounds
-from commonground.estimators.initial_embedding import release_initial_embedding
-from commonground.estimators.rounds import Door
+from commonground.estimators.fedrep import few_people
+from commonground.estimators.fedrep import private_fedrep as fedrep
 from commonground.progress import progress_bar
+from commonground.steps import rounds
+from commonground.steps.initial_embedding import release_initial_embedding
+from commonground.steps.rounds import Door
 from commonground.users import Block, Users
 
 POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))

@@ -38,10 +38,10 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
 from commonground.clipping import BoundedSum
 from commonground.errors import BudgetError, CommongroundError
-from commonground.estimators import rounds
 from commonground.gate import randomness_from, release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
 from commonground.ledger.chain import Account, cost_of
+from commonground.steps import rounds
 
 PEOPLE = "people"
 LARGE = Budget(1000.0, 1e-6)  # hardly touched by an experiment that only kills

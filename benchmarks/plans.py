@@ -6,7 +6,11 @@ python benchmarks/plans.py
 from pathlib import Path
 
 from commonground.accounting.plan import Plan
-from commonground.estimators import altmin, fedrep, fedrep_sparse, few_people, single_model
+from commonground.estimators import single_model
+from commonground.estimators.altmin import private_altmin as altmin
+from commonground.estimators.fedrep import few_people
+from commonground.estimators.fedrep import private_fedrep as fedrep
+from commonground.estimators.fedrep import sparse as fedrep_sparse
 
 PAGE = Path(__file__).parents[1] / "docs" / "plans.md"
 PLANS = {
@@ -33,8 +37,8 @@ def page() -> str:
         "compares. A share is a part of μ², the square of the Gaussian cost that (ε, δ) allows; its releases cost the same\n"
         "each, and some steps (scales, correlations, a start in several looks, the prior) divide theirs further. Shares\n"
         "depend on public numbers only: moments of features get less, or nothing, where less is enough or noise would hide\n"
-        "them (`estimators/coordinates.py`), and where people are few the start gets the more, the fewer they are\n"
-        "(`estimators/few_people.py`; the table is for 1,000 people, ε = 1, 50 features, rank 2).",
+        "them (`steps/coordinates.py`), and where people are few the start gets the more, the fewer they are\n"
+        "(`estimators/fedrep/few_people.py`; the table is for 1,000 people, ε = 1, 50 features, rank 2).",
     ]
     for name, plan in PLANS.items():
         parts += [f"## {name}", table(plan)]

@@ -18,7 +18,7 @@ from scipy import sparse
 
 import commonground as cg
 from commonground.datasets import Ratings, make_ratings
-from commonground.estimators import fedrep_sparse
+from commonground.estimators.fedrep import sparse as fedrep_sparse
 from commonground.heads.ridge import fit_heads
 from commonground.users import Users
 

@@ -62,6 +62,15 @@ def test_contributions_know_neither_noise_nor_budget() -> None:
             assert not forbidden, f"{name} imports {forbidden}"
 
 
+def test_what_is_free_reads_releases_only_and_steps_know_no_estimator() -> None:
+    for name in FILES:
+        if name.startswith("denoise/"):
+            needed = {i for i in imports(FILES[name]) if i.startswith("commonground.")}
+            assert all(i.startswith(("commonground.denoise", "commonground.clipping")) for i in needed), (name, needed)
+        if name.startswith("steps/"):
+            assert not any(i.startswith("commonground.estimators") for i in imports(FILES[name])), name
+
+
 def test_sensitivities_are_made_in_clipping_only() -> None:
     makers = {name for name, text in FILES.items() if re.search(r"Bounded(Sum|Scores)\(", text)}
     assert makers == {"clipping.py"}

@@ -27,10 +27,10 @@ from commonground.accounting.gaussian import compose, gaussian_delta, gaussian_e
 from commonground.clipping import CHUNK, BoundedSum, ClippedSums, DirectionSums, SizeCounts, rounding_margin
 from commonground.engines import sum_over_people
 from commonground.errors import BillboardError, InputError
-from commonground.estimators import rounds
 from commonground.gate import Randomness, Release, release
 from commonground.heads.files import Heads
 from commonground.ledger import DurableLedger, InMemoryLedger, Ledger
+from commonground.steps import rounds
 from commonground.users import Block
 
 # ---- what is published is a function of the releases ------------------------------------------------------------------

@@ -38,17 +38,10 @@ from commonground.clipping import (
     lower_edge,
 )
 from commonground.errors import CommongroundError
-from commonground.estimators import (
-    coordinates,
-    feature_energy,
-    fedrep,
-    head_prior,
-    initial_embedding,
-    rounds,
-    shared_mean,
-)
+from commonground.estimators.fedrep import private_fedrep as fedrep
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
+from commonground.steps import coordinates, feature_energy, head_prior, initial_embedding, rounds, shared_mean
 from commonground.users import Block
 
 FEATURES = ("age", "height", "income", "dose")

@@ -3,10 +3,10 @@
 from commonground import accounting, datasets, errors, metrics
 from commonground.billboard import Billboard, Statement
 from commonground.estimators.altmin import PrivateAltMin
-from commonground.estimators.altmin_paper import AltMinSettings
+from commonground.estimators.altmin.paper import AltMinSettings
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
-from commonground.estimators.fedrep_paper import PaperSettings
+from commonground.estimators.fedrep.paper import PaperSettings
 from commonground.estimators.joint_sgd import JointSGDClassifier, JointSGDRegressor
 from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep

@@ -194,7 +194,7 @@ def test_the_view_of_others_leaves_out_the_target_alone() -> None:
 
 
 def test_the_gate_is_itself_again_after_an_audit() -> None:
-    from commonground.estimators import rounds
+    from commonground.steps import rounds
 
     run_audit("fedrep-paper", 20, "half-noise")
     assert rounds.release is release

@@ -14,13 +14,13 @@ from commonground.audit.neighbours import TARGET, neighbours
 from commonground.audit.replay import evidence, record
 from commonground.datasets import Truth
 from commonground.errors import BudgetError, InputError
-from commonground.estimators import altmin_paper
-from commonground.estimators.altmin_paper import AltMinSettings, printed_costs
-from commonground.estimators.disjoint_groups import DisjointGroups, group_of_each
-from commonground.estimators.moment_system import repaired
-from commonground.estimators.rounds import Door
+from commonground.estimators.altmin import paper as altmin_paper
+from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
+from commonground.estimators.altmin.paper import AltMinSettings, printed_costs
 from commonground.gate import randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
+from commonground.steps.moment_system import repaired
+from commonground.steps.rounds import Door
 
 
 def ratio_to_floor(

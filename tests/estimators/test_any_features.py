@@ -5,9 +5,10 @@ import pytest
 
 import commonground as cg
 from commonground.contributions.coordinates import feature_moment_sums
+from commonground.denoise.spectra import differ, true_variances
 from commonground.engines import sum_over_people
-from commonground.estimators.coordinates import back, differ, people_in, true_variances
 from commonground.heads.ridge import fit_heads
+from commonground.steps.coordinates import coefficients_for_features, seen_in_coordinates
 
 D = 20
 
@@ -60,7 +61,9 @@ def test_a_shared_mean_comes_back_to_the_features_own_units() -> None:
 
 def test_alike_features_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr(cg.estimators.fedrep, "people_in", lambda users, T: seen.append(T) or users)
+    monkeypatch.setattr(
+        cg.estimators.fedrep.private_fedrep, "seen_in_coordinates", lambda users, T: seen.append(T) or users
+    )
     for seed in range(3):
         users, _ = cg.datasets.make_shared_subspace(3000, n_features=D, seed=seed)
         cg.PrivateFedRep(2, n_rounds=1, shared_mean=False, keep_heads=False, simulation_seed=seed).fit(users)
@@ -91,9 +94,11 @@ def test_who_takes_no_part_in_a_sum_takes_none_in_other_coordinates() -> None:
     """A sample of people that was paid for as a sample must stay one."""
     users, _ = cg.datasets.make_shared_subspace(60, n_features=D, seed=1)
     T, weights = np.diag(np.arange(1.0, D + 1)), (np.arange(60) % 3 == 0).astype(float)
-    some = people_in(users, T).weighted(weights)
-    expected = people_in(users.weighted(weights), T)
-    sums = [sum_over_people(each, feature_moment_sums, False) for each in (some, expected, people_in(users, T))]
+    some = seen_in_coordinates(users, T).weighted(weights)
+    expected = seen_in_coordinates(users.weighted(weights), T)
+    sums = [
+        sum_over_people(each, feature_moment_sums, False) for each in (some, expected, seen_in_coordinates(users, T))
+    ]
     assert [one.n_users for one in sums] == [20, 20, 60]
     np.testing.assert_array_equal(sums[0].value, sums[1].value)
 
@@ -103,5 +108,5 @@ def test_coefficients_in_both_coordinates_predict_alike() -> None:
     x, coefficients = rng.standard_normal(4), rng.standard_normal((4, 2))
     for T in (rng.standard_normal((4, 4)), rng.uniform(1, 2, 4), None):
         z = x if T is None else T @ x if T.ndim == 2 else T * x
-        np.testing.assert_allclose(x @ back(T, coefficients), z @ coefficients)
-        np.testing.assert_allclose(x @ back(T, coefficients[:, 0]), z @ coefficients[:, 0])
+        np.testing.assert_allclose(x @ coefficients_for_features(T, coefficients), z @ coefficients)
+        np.testing.assert_allclose(x @ coefficients_for_features(T, coefficients[:, 0]), z @ coefficients[:, 0])

@@ -6,8 +6,8 @@ import pytest
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose
+from commonground.denoise.shrinkage import signal_share
 from commonground.errors import BudgetError, RecipeWarning
-from commonground.estimators.rounds import signal_share
 from commonground.ledger import InMemoryLedger
 
 

@@ -12,7 +12,7 @@ from scipy import sparse
 import commonground as cg
 from commonground.datasets import Ratings, make_ratings
 from commonground.errors import InputError
-from commonground.estimators.fedrep_sparse import Popularity
+from commonground.estimators.fedrep.sparse import Popularity
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from commonground.accounting.budgets import Budget
 from commonground.clipping import BoundedSum, lower_edge
 from commonground.contributions.directions import direction_sums, direction_sums_within
 from commonground.contributions.whitened import _FREE, _RIDGE, whitened_gradient_sums
-from commonground.estimators.few_people import (
+from commonground.denoise.spectra import log_likelihood
+from commonground.estimators.fedrep.few_people import (
     FEW,
     N_ROUNDS,
     SIZES_EVERY,
@@ -20,16 +21,11 @@ from commonground.estimators.few_people import (
     plan_for_few,
     rounds_for_few,
 )
-from commonground.estimators.initial_embedding import (
-    LOOKS,
-    log_likelihood,
-    release_embedding_in_looks,
-    release_initial_embedding,
-)
-from commonground.estimators.rounds import Door
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.metrics import subspace_distance
+from commonground.steps.initial_embedding import LOOKS, release_embedding_in_looks, release_initial_embedding
+from commonground.steps.rounds import Door
 from populations import ragged_block
 
 

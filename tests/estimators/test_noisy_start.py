@@ -5,10 +5,11 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.estimators.noisy_start import release_noisy_start, without_single_features
-from commonground.estimators.rounds import Door
+from commonground.denoise.spectra import without_single_features
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
+from commonground.steps.noisy_start import release_noisy_start
+from commonground.steps.rounds import Door
 
 
 def start(users: cg.Users, seed: int) -> np.ndarray:
@@ -30,7 +31,7 @@ def test_popular_items_do_not_pass_for_directions() -> None:
     users, U = ratings(np.where(np.arange(30) < 4, 0.95, 0.4), seed=2)
     found = start(users, seed=2)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cg.estimators.noisy_start, "without_single_features", lambda moment, *_: moment)
+        patch.setattr(cg.steps.noisy_start, "without_single_features", lambda moment, *_: moment)
         plain = start(users, seed=2)
     assert cg.metrics.subspace_distance(found, U) < 0.7 * cg.metrics.subspace_distance(plain, U)
 

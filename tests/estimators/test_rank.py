@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import commonground as cg
+from commonground.denoise.spectra import visible_rank
 from commonground.errors import InputError
-from commonground.estimators.initial_embedding import visible_rank
 
 
 def chosen(users: cg.Users, seed: int) -> int:

@@ -13,13 +13,13 @@ from commonground.accounting.gaussian import gaussian_delta
 from commonground.clipping import BoundedSum
 from commonground.contributions.directions import direction_sums
 from commonground.errors import BudgetError, InputError
-from commonground.estimators.rounds import Door
 from commonground.federated.federation import Federation
 from commonground.federated.guarantee import NoiseShares, drop_out_table, epsilon_to_the_server
 from commonground.federated.questions import Noised, Question
 from commonground.federated.wire import pack_question, unpack
 from commonground.gate import Randomness, ScatteredSum, randomness_from, release, release_scattered
 from commonground.ledger import InMemoryLedger
+from commonground.steps.rounds import Door
 from federation_in_process import InProcess, nodes_of
 
 

@@ -17,16 +17,12 @@ from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
 from commonground.audit.replay import whole_models
 from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums, SymmetricSums
-from commonground.estimators import (
-    altmin_paper,
-    exponential_subspace,
-    fedrep_paper,
-    initial_embedding,
-    margin_classifier,
-    rounds,
-)
+from commonground.estimators import exponential_subspace, margin_classifier
+from commonground.estimators.altmin import paper as altmin_paper
 from commonground.estimators.base import PersonalModel
+from commonground.estimators.fedrep import paper as fedrep_paper
 from commonground.gate import Release
+from commonground.steps import initial_embedding, rounds
 from commonground.users import Block
 
 _gate = importlib.import_module("commonground.gate.release")  # the package's attribute of this name is the function

@@ -13,7 +13,7 @@ from commonground.accounting.budgets import Budget
 from commonground.billboard import Billboard
 from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
-from commonground.estimators.altmin_paper import AltMinSettings
+from commonground.estimators.altmin.paper import AltMinSettings
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep

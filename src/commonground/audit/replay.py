@@ -27,10 +27,10 @@ from scipy.special import log_softmax
 from commonground.accounting.events import Event, PureEvent
 from commonground.audit.recipes import Fit
 from commonground.clipping import BoundedScores, BoundedSum
-from commonground.estimators import rounds
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Randomness, Release, Selection
 from commonground.ledger import Ledger
+from commonground.steps import rounds
 from commonground.users import Users
 
 # What is published is compared to about this relative precision: rounding may differ, a leak would not be so small.

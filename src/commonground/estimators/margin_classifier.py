@@ -12,11 +12,11 @@ from commonground.contributions.margins import margin_scores, second_half_margin
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.estimators.exponential_subspace import zoom
-from commonground.estimators.rounds import Door
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.steps.rounds import Door
+from commonground.steps.zoom import zoom
 from commonground.users import Block, Users
 
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs

@@ -14,9 +14,9 @@ from commonground.contributions.moments import PublicScale, moment_sums
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
-from commonground.estimators.rounds import Door
 from commonground.gate import randomness_from, sample_people
 from commonground.ledger import InMemoryLedger, Ledger
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 METHODS = ("reweight", "sample", "uniform", "statistics")

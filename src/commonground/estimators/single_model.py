@@ -7,12 +7,12 @@ import numpy as np
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard import Billboard
 from commonground.estimators.base import PersonalModel
-from commonground.estimators.feature_energy import release_feature_energy
-from commonground.estimators.rounds import Door
-from commonground.estimators.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
+from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.rounds import Door
+from commonground.steps.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
 from commonground.users import Users
 
 N_ROUNDS = 12

@@ -7,7 +7,7 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.datasets.synthetic import Truth
 from commonground.estimators.altmin import PrivateAltMin
-from commonground.estimators.altmin_paper import AltMinSettings
+from commonground.estimators.altmin.paper import AltMinSettings
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly

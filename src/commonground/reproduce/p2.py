@@ -9,15 +9,15 @@ from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.datasets.synthetic import Truth
 from commonground.errors import RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
-from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
+from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
-from commonground.estimators.rounds import Door
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.reproduce.results import Claim, Outcome, PaperResult
 from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, rows_of
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 DELTA = 1e-6

@@ -16,8 +16,10 @@ import numpy as np
 
 from commonground.clipping import BinnedSums, bin_of, from_symmetric_half
 from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
+from commonground.denoise.shrinkage import beyond_noise, signal_share
+from commonground.denoise.spectra import differ, true_variances
 from commonground.engines import seen_through, sum_over_people
-from commonground.estimators.rounds import Door, release_clipped, signal_share
+from commonground.steps.rounds import Door, release_clipped
 from commonground.users import Users
 
 SCALE_ROUNDS, MOMENT_ROUNDS = 3, 2
@@ -26,16 +28,14 @@ _OCTAVES = 1.0  # of energy, by which some feature must differ from the middle o
 _CONDITION = 1.5  # of the moment, from which on correlations matter
 # n μ/d^1.5, the eigenvalues of n moments against the noise: enough for condition numbers up to 100, and the least of use
 ENOUGH, LEAST = 4.0, 0.9
-_SURE = 4.0  # standard deviations: one in 30,000 looks sees what is not there
-_OF_NOISE = 0.5  # standard deviations of the noise's eigenvalues, up to which variances are raised
 
 
-def people_in(users: Users, transform: np.ndarray | None) -> Users:
+def seen_in_coordinates(users: Users, transform: np.ndarray | None) -> Users:
     """The same people; what is summed over them sees their rows in the new coordinates."""
     return users if transform is None else seen_through(users, in_coordinates, transform)
 
 
-def back(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
+def coefficients_for_features(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
     """Coefficients, (d,) or (d, k), for x from those for z = T x."""
     if transform is None:
         return coefficients
@@ -59,7 +59,7 @@ def release_coordinates(
     """T of the coordinates z = T x, a (d, d) matrix or a (d,) vector of scales; None where rows are fine as they are."""
     transform = release_scales(users, centred, door, mu_scales)
     for t in range(MOMENT_ROUNDS if mu_correlations > 0.0 else 0):
-        seen, mu = people_in(users, transform), mu_correlations / MOMENT_ROUNDS**0.5
+        seen, mu = seen_in_coordinates(users, transform), mu_correlations / MOMENT_ROUNDS**0.5
         even = release_evening(seen, centred, door, mu, f"feature moment {t + 1}")
         if even is not None:
             before = np.eye(users.n_features) if transform is None else transform
@@ -95,35 +95,6 @@ def release_evening(users: Users, centred: bool, door: Door, mu: float, name: st
     if not differ(eigenvalues, half.noise_std) or variances[-1] < _CONDITION * variances[0]:
         return None
     return np.asarray((Q * np.sqrt(variances.mean() / variances)) @ Q.T)
-
-
-def differ(eigenvalues: np.ndarray, noise_std: float) -> bool:
-    """Whether they differ by more than noise explains."""
-    p = len(eigenvalues) * (len(eigenvalues) + 1) / 2
-    return beyond_noise(eigenvalues - eigenvalues.mean(), p, noise_std)
-
-
-def beyond_noise(values: np.ndarray, p: float, noise_std: float) -> bool:
-    """Whether there is more than noise: the squares of its p numbers add up to p σ², give or take √(2p) σ²."""
-    return float((values**2).sum()) > (p + _SURE * (2 * p) ** 0.5) * noise_std**2
-
-
-def true_variances(eigenvalues: np.ndarray, noise_std: float) -> np.ndarray:
-    """How much features vary along the eigenvectors of a noisy moment, from its eigenvalues alone.
-
-    Noise pushes eigenvalues apart. What is left along their directions, λ − 2s² Re g(λ) with g the Stieltjes transform of the
-    spectrum and s² = d σ²/2, is exact for many features (J. Bun, R. Allez, J.-P. Bouchaud and M. Potters, "Rotational invariant
-    estimator for general noisy matrices", IEEE Trans. Inf. Theory 62, 2016). Off-diagonals have half the noise's variance.
-
-    >>> true_variances(np.array([1.0, 2.0, 8.0]), noise_std=1e-6).round(6).tolist()
-    [1.0, 2.0, 8.0]
-    """
-    d = len(eigenvalues)
-    spread = noise_std * (d / 2) ** 0.5
-    gaps = eigenvalues[:, None] - eigenvalues
-    pull = (gaps / (gaps**2 + spread**2 / d)).mean(axis=1)
-    variances = np.maximum.accumulate(eigenvalues - 2 * spread**2 * pull)
-    return np.maximum(variances, max(_OF_NOISE * spread, 1e-3 * abs(float(eigenvalues.mean())), 1e-300))
 
 
 def _profile_sums(users: Users, octaves: np.ndarray, centred: bool, lowest: int) -> BinnedSums:

@@ -21,15 +21,14 @@ import numpy as np
 
 from commonground.clipping import from_symmetric_half, lower_edge
 from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
+from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
+from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
-from commonground.estimators.rounds import Door
-from commonground.estimators.shared_mean import SharedMean
-from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
+from commonground.steps.rounds import Door
+from commonground.steps.shared_mean import SharedMean
 from commonground.users import Users
 
 CLIP_QUANTILE = 0.5  # moments differ little from person to person: the median loses few and bounds all
-_SMALLEST = 0.01  # eigenvalue, of the mean one
-_OF_NOISE = 0.5  # of the noise's spectral norm, up to which eigenvalues are raised
 
 
 @dataclass(frozen=True)
@@ -75,16 +74,7 @@ def repaired(M: np.ndarray, noise_std: float, k: int) -> MomentSystem:
     blocks = M.reshape(k, d, k, d)
     trace = max(float(np.trace(M)), noise_std * math.sqrt(size), 1e-300)  # the noise may hide even that
     # B adds up k independent blocks, A has sums of d independent numbers: noise of √k σ and √d σ.
-    B = believed(np.einsum("acae->ce", blocks), trace / d * np.eye(d), math.sqrt(k) * noise_std)
-    A = believed(np.einsum("acbc->ab", blocks), trace / k * np.eye(k), math.sqrt(d) * noise_std)
-    M = believed(M, np.kron(A, B) / trace, noise_std)
+    B = shrunk_towards(np.einsum("acae->ce", blocks), trace / d * np.eye(d), math.sqrt(k) * noise_std)
+    A = shrunk_towards(np.einsum("acbc->ab", blocks), trace / k * np.eye(k), math.sqrt(d) * noise_std)
+    M = shrunk_towards(M, np.kron(A, B) / trace, noise_std)
     return MomentSystem(np.linalg.inv(M), np.linalg.inv(B))
-
-
-def believed(matrix: np.ndarray, towards: np.ndarray, noise_std: float) -> np.ndarray:
-    """As far from ``towards`` as the difference is signal rather than noise, with no eigenvalue that is too small."""
-    size, difference = len(matrix), matrix - towards
-    share = max(0.0, 1.0 - size * (size + 1) / 2 * noise_std**2 / max(float((difference**2).sum()), 1e-300))
-    least = max(_SMALLEST * float(np.trace(towards)) / size, _OF_NOISE * share * math.sqrt(2 * size) * noise_std)
-    eigenvalues, Q = np.linalg.eigh(towards + share * difference)
-    return (Q * np.maximum(eigenvalues, least)) @ Q.T

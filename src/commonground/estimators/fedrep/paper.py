@@ -24,7 +24,7 @@ from commonground.clipping import ClippedSums
 from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
 from commonground.engines import sum_over_people
 from commonground.errors import RecipeWarning
-from commonground.estimators.rounds import Door
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 

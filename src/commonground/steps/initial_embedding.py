@@ -13,16 +13,14 @@ import numpy as np
 
 from commonground.clipping import from_symmetric_half
 from commonground.contributions.directions import direction_sums, direction_sums_within
+from commonground.denoise.spectra import log_likelihood, visible_rank
 from commonground.engines import sum_over_people
-from commonground.estimators.rounds import Door
-from commonground.estimators.shared_mean import SharedMean
+from commonground.steps.rounds import Door
+from commonground.steps.shared_mean import SharedMean
 from commonground.users import Users
 
-LARGEST_RANK = 20  # that is ever chosen
-_WORTH = 0.1  # of the strongest direction's eigenvalue: what features that are not quite alike make up stays below
 # Several looks: the share of the budget of each, and of all directions that the next one looks at.
 LOOKS = ((0.48, 0.5), (0.3, 0.2), (0.22, None))
-_SURE = 2.0  # widths of the fluctuation of the largest eigenvalue of noise
 
 
 def release_initial_embedding(
@@ -63,34 +61,3 @@ def release_embedding_in_looks(users: Users, rank: int, local_intercept: bool, d
         directions = max(2 * rank, round(kept * d)) if kept else rank
         subspace = np.ascontiguousarray(np.linalg.eigh(evidence)[1][:, -directions:])
     return subspace
-
-
-def log_likelihood(moment: np.ndarray, rank: int, noise_std: float, n_people: float) -> np.ndarray:
-    """The matrix L for which an embedding U has the log-likelihood tr(Uᵀ L U)/2, given a noisy Σ u uᵀ ≈ λ U Uᵀ + c I.
-
-    L = λ/s² times the moment, s² the variance of its entries. λ is read off the largest eigenvalues, which noise has raised by
-    d s²/λ.
-    """
-    d = len(moment)
-    variance = noise_std**2 / 2 + n_people / d**2
-    eigenvalues = np.linalg.eigvalsh(moment)
-    middle = float(np.median(eigenvalues))
-    above = float(eigenvalues[-rank:].mean()) - middle
-    strength = (above + max(above**2 - 4 * d * variance, 0.0) ** 0.5) / 2
-    return strength / variance * (moment - middle * np.eye(d))
-
-
-def visible_rank(eigenvalues: np.ndarray, noise_std: float, n_people: float) -> int:
-    """How many eigenvalues of Σ u uᵀ, in rising order, no noise explains; at least one.
-
-    Noise of σ on the symmetric half, and n random directions, whose entries have a variance of n/d², spread the others over a
-    semicircle of radius 2s around their middle, s² = d σ²/2 + n/d. Its edge fluctuates by s d^(−2/3).
-
-    >>> visible_rank(np.array([1.0, 2.0, 3.0, 90.0, 95.0]), noise_std=1.0, n_people=5.0)
-    2
-    """
-    d = len(eigenvalues)
-    spread = float(np.sqrt(d * noise_std**2 / 2 + n_people / d))
-    above = eigenvalues - np.median(eigenvalues)
-    edge = spread * (2 + _SURE * d ** (-2 / 3))
-    return int(np.clip((above > max(edge, _WORTH * above[-1])).sum(), 1, min(LARGEST_RANK, d - 1)))

@@ -20,6 +20,7 @@ from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard import Statement
 from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
 from commonground.contributions.gradients import WINDOW
+from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.gate import (
     Perturbed,
     Randomness,
@@ -32,7 +33,6 @@ from commonground.gate import (
     select,
 )
 from commonground.ledger import Ledger
-from commonground.thresholds import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.users import Users
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
@@ -128,14 +128,3 @@ def release_clipped(
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
     people = max(effective_people(sizes, first, edge), 0.1 * sums.total_weight)
     return ClippedGradient(gradient.value, gradient.noise_std, people, edge)
-
-
-def signal_share(gradient: np.ndarray, noise_std: float, dimension: int) -> float:
-    """The share of a released gradient that is signal rather than noise (positive-part James-Stein).
-
-    >>> signal_share(np.array([3.0, 4.0]), noise_std=0.0, dimension=2)
-    1.0
-    >>> signal_share(np.array([3.0, 4.0]), noise_std=5.0, dimension=2)
-    0.0
-    """
-    return max(0.0, 1.0 - dimension * noise_std**2 / float((gradient**2).sum()))

@@ -20,8 +20,8 @@ import numpy as np
 from commonground.accounting.events import Event, GaussianEvent
 from commonground.clipping import BoundedSum
 from commonground.errors import BudgetError
-from commonground.estimators.rounds import Door
 from commonground.gate import Release
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 

@@ -13,24 +13,30 @@ from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
+from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
 from commonground.engines.device import on_device
 from commonground.errors import InputError
-from commonground.estimators import few_people
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.estimators.coordinates import back, people_in, release_coordinates, share_of_correlations
-from commonground.estimators.feature_energy import release_feature_energy
-from commonground.estimators.fedrep_paper import PaperSettings, paper_embedding
-from commonground.estimators.fedrep_sparse import sparse_recipe
-from commonground.estimators.few_people import FEW, information
-from commonground.estimators.head_prior import release_head_prior
-from commonground.estimators.initial_embedding import release_embedding_in_looks, release_initial_embedding
-from commonground.estimators.noisy_start import release_noisy_start
-from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
-from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
+from commonground.estimators.fedrep import few_people
+from commonground.estimators.fedrep.few_people import FEW, information
+from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
+from commonground.estimators.fedrep.sparse import sparse_recipe
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
+from commonground.steps.coordinates import (
+    coefficients_for_features,
+    release_coordinates,
+    seen_in_coordinates,
+    share_of_correlations,
+)
+from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.head_prior import release_head_prior
+from commonground.steps.initial_embedding import release_embedding_in_looks, release_initial_embedding
+from commonground.steps.noisy_start import release_noisy_start
+from commonground.steps.rounds import Door, locate_sizes, release_clipped
+from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
 from commonground.users import Block, Users
 
 N_ROUNDS = 16
@@ -220,7 +226,7 @@ class PrivateFedRep(PersonalModel):
                 return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
             costs = mu["scales"], mu.get("correlations", 0.0)
             transform = release_coordinates(users, self.fit_intercept, door, *costs)
-            users = people_in(users, transform)
+            users = seen_in_coordinates(users, transform)
             energy = release_feature_energy(users, self.fit_intercept, door, mu["scale"])
             shared = None
             if self.shared_mean:
@@ -246,10 +252,10 @@ class PrivateFedRep(PersonalModel):
                 advance()
             prior = release_head_prior(users, U, shared, self.fit_intercept, door, mu["prior"])
         if transform is not None:  # θ = Tᵀ U v = Q (R v): heads and their prior turn along
-            U, R = np.linalg.qr(back(transform, U))
+            U, R = np.linalg.qr(coefficients_for_features(transform, U))
             U, inverse = np.ascontiguousarray(U), np.linalg.inv(R)
             prior = inverse.T @ prior @ inverse
-            shared = None if shared is None else replace(shared, coef=back(transform, shared.coef))
+            shared = None if shared is None else replace(shared, coef=coefficients_for_features(transform, shared.coef))
         return shared, U, prior
 
     def _few_people_start(self, users: Users, door: Door, mu: float) -> np.ndarray:

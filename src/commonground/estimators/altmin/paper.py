@@ -18,7 +18,7 @@ first half: the experiments, whose 10 rows are too few for quarters.
 Chosen where the paper is silent: the clipping norm 10⁻⁴ of its experiments is taken for both η and ζ. So rows count by their
 direction and labels by their sign. The paper's choice among {1, 2, 5, 10} epochs by looking at the result is not repeated, as it
 is not paid for. Changed: M is taken as far from a multiple of the identity as its known noise allows, with its smallest
-eigenvalues raised (``moment_system.believed``). The printed argmin does not exist when one is negative, and the inverse of what
+eigenvalues raised (``shrunk_towards``). The printed argmin does not exist when one is negative, and the inverse of what
 is mostly noise would be a straw man.
 """
 
@@ -30,12 +30,12 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.clipping import from_symmetric_half
 from commonground.contributions.paper_altmin import SystemSums, normalised_pair_sums, system_sums
+from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
-from commonground.estimators.disjoint_groups import DisjointGroups, group_of_each
-from commonground.estimators.moment_system import believed
-from commonground.estimators.rounds import Door
+from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
 from commonground.gate import Release
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 
@@ -117,4 +117,4 @@ def _solve(matrix: Release, vector: Release) -> np.ndarray:
     size = len(vector.value)
     M = from_symmetric_half(matrix.value, size)
     mean_eigenvalue = max(float(np.trace(M)) / size, matrix.noise_std)  # the noise may hide even that
-    return np.linalg.solve(believed(M, mean_eigenvalue * np.eye(size), matrix.noise_std), vector.value)
+    return np.linalg.solve(shrunk_towards(M, mean_eigenvalue * np.eye(size), matrix.noise_std), vector.value)

@@ -9,11 +9,11 @@ import numpy as np
 
 from commonground.clipping import from_symmetric_half, lower_edge
 from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
+from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
-from commonground.estimators.moment_system import believed
-from commonground.estimators.rounds import Door
-from commonground.estimators.shared_mean import SharedMean
-from commonground.thresholds import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.steps.rounds import Door
+from commonground.steps.shared_mean import SharedMean
 from commonground.users import Users
 
 
@@ -30,5 +30,5 @@ def release_head_prior(
     half = door.release(sum_over_people(users, head_direction_sums, *public).bounded("head directions"), mu / 2**0.5)
     moment = from_symmetric_half(half.value, k)
     people = max(float(np.trace(moment)), half.noise_std * k**0.5)
-    shape = believed(moment / people, np.eye(k) / k, half.noise_std / people)
+    shape = shrunk_towards(moment / people, np.eye(k) / k, half.noise_std / people)
     return np.asarray(noise * np.linalg.inv(k * shape))

@@ -2,9 +2,9 @@
 
 from commonground.clipping import lower_edge
 from commonground.contributions.directions import energy_counts
+from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
 from commonground.engines import sum_over_people
-from commonground.estimators.rounds import Door
-from commonground.thresholds import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 

@@ -4,7 +4,7 @@ import numpy as np
 
 import commonground as cg
 from commonground.clipping import N_BINS, bin_of
-from commonground.thresholds import LOCATING_WIDTH, densest_window
+from commonground.denoise.histograms import LOCATING_WIDTH, densest_window
 
 
 def test_noise_alone_is_taken_for_size_one() -> None:

@@ -25,11 +25,12 @@ from commonground.accounting.plan import Plan, Share
 from commonground.clipping import BinnedSums, from_symmetric_half
 from commonground.contributions.sparse_features import feature_share_sums
 from commonground.contributions.sparse_gradients import pair_direction_sums, sparse_gradient_sums
+from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
-from commonground.estimators.feature_energy import release_feature_energy
-from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
-from commonground.estimators.shared_mean import SharedMean
 from commonground.progress import progress_bar
+from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
+from commonground.steps.shared_mean import SharedMean
 from commonground.users import Users
 
 N_ROUNDS = 12

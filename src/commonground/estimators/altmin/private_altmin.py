@@ -13,19 +13,20 @@ from commonground.contributions.convex_gradients import convex_gradient_sums, si
 from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.contributions.paper_fedrep import second_half_heads
 from commonground.contributions.residuals import residual_gradient_sums
+from commonground.denoise.shrinkage import signal_share
 from commonground.engines import seen_through, sum_over_people
 from commonground.errors import InputError
-from commonground.estimators.altmin_paper import AltMinSettings, paper_embedding
+from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.estimators.feature_energy import release_feature_energy
-from commonground.estimators.initial_embedding import release_initial_embedding
-from commonground.estimators.moment_system import MomentSystem, release_moment_system
-from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
-from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
 from commonground.gate import randomness_from
 from commonground.heads.convex import LOSSES
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
+from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.initial_embedding import release_initial_embedding
+from commonground.steps.moment_system import MomentSystem, release_moment_system
+from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
+from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
 from commonground.users import Block, Users
 
 N_ROUNDS = 16

@@ -12,8 +12,9 @@ import numpy as np
 
 from commonground.clipping import BinnedSums
 from commonground.contributions.gradients import mean_feature_sums, mean_gradient_sums
+from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
-from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
+from commonground.steps.rounds import Door, locate_sizes, release_clipped
 from commonground.users import Users
 
 

@@ -34,7 +34,7 @@ from commonground.contributions.gradients import WINDOW
 from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.engines import sum_over_people
 from commonground.errors import SharingWarning
-from commonground.estimators.rounds import Door
+from commonground.steps.rounds import Door
 from commonground.users import Users
 
 ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md

@@ -1,0 +1,25 @@
+"""Where rounds start from when labels are noisy and features are not alike: popular ones do not pass for shared directions.
+
+The second moment of everybody's own direction, as in ``initial_embedding``, less what single features have on its diagonal.
+"""
+
+from typing import Literal
+
+import numpy as np
+
+from commonground.denoise.spectra import visible_rank, without_single_features
+from commonground.steps.initial_embedding import release_direction_moment
+from commonground.steps.rounds import Door
+from commonground.steps.shared_mean import SharedMean
+from commonground.users import Users
+
+
+def release_noisy_start(
+    users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
+) -> np.ndarray:
+    """(d, k) top eigenvectors; ``rank="auto"``: as many as stand out of the noise."""
+    moment, noise_std = release_direction_moment(users, shared, local_intercept, door, mu)
+    if isinstance(rank, str):
+        rank = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight)
+    Q = np.linalg.eigh(without_single_features(moment, rank, noise_std))[1]
+    return np.ascontiguousarray(Q[:, -rank:])
