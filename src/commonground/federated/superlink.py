@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from fastapi import FastAPI
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from fastapi import FastAPI, HTTPException
 from flwr.cli.build import build_fab_from_files
-from flwr.cli.supernode.register import try_load_public_key
 from flwr.common.constant import NOOP_ACCOUNT_NAME, NOOP_FLWR_AID, SubStatus
 from flwr.common.serde import fab_to_proto, run_from_proto
 from flwr.proto.control_pb2 import RegisterNodeRequest, StartRunRequest
@@ -34,6 +35,7 @@ from flwr.supercore.constant import FLWR_IN_MEMORY_DB_NAME
 from flwr.supercore.error import FlowerError, http_error_translator
 from flwr.supercore.fab import Fab
 from flwr.supercore.heartbeat import HeartbeatSender
+from flwr.supercore.primitives.asymmetric import public_key_to_bytes
 from flwr.supercore.protobuf.translation import ProtobufTranslationMiddleware
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.config_loader import get_federation_manager, get_objectstore_linkstate_factories
@@ -52,6 +54,7 @@ from commonground.errors import CommongroundError, InputError
 _START = 30.0  # seconds within which the port must answer
 _STOP = 10.0  # seconds within which it must have stopped
 _US = AccountInfo(flwr_aid=NOOP_FLWR_AID, account_name=NOOP_ACCOUNT_NAME)
+_PATHS = frozenset(route.path for route in routes_for_nodes.routes)  # type: ignore[attr-defined]
 # Names the apps for Flower; the code itself is installed at every party and does not travel.
 BUNDLE = """
 [project]
@@ -139,7 +142,11 @@ class _Runtime:
 
 @contextlib.contextmanager
 def beating(beat: Callable[[], Any]) -> Iterator[None]:
-    """Flower gives a task up whose worker it does not hear of. That a task is gone is no reason to interrupt the process."""
+    """Flower gives a task up whose worker it does not hear of.
+
+    Flower's own way to do this interrupts the process when the task is gone, and its sender cannot be stopped after an error: a
+    node that answered too late was ended by it.
+    """
 
     def heard() -> bool:
         with contextlib.suppress(Exception):
@@ -183,6 +190,7 @@ def app_for_nodes(factory: Any, *, authenticate: bool) -> FastAPI:
         redoc_url=None,
         openapi_url=None,
         middleware=[
+            Middleware(BaseHTTPMiddleware, dispatch=_for_nodes),
             Middleware(BaseHTTPMiddleware, dispatch=http_error_translator),
             Middleware(ProtobufTranslationMiddleware),
             Middleware(NodeAuthMiddleware),
@@ -195,13 +203,21 @@ def app_for_nodes(factory: Any, *, authenticate: bool) -> FastAPI:
     return app
 
 
+async def _for_nodes(request: Request, go_on: Callable[[Request], Any]) -> Response:
+    """Before any other code of Flower's sees a request."""
+    if request.scope["path"] not in _PATHS:
+        return Response(status_code=404)
+    response: Response = await go_on(request)
+    return response
+
+
 async def _in_its_own_name(request: Request, go_on: Callable[[Request], Any]) -> Response:
     """Flower checks who sends an answer, and not that the answer says it is that node's."""
     asked = getattr(request.state, "protobuf_request", None)
     if isinstance(asked, PushMessagesRequest) and any(
         message.metadata.src_node_id != asked.node.node_id for message in asked.messages_list
     ):
-        return Response("An answer in another node's name.", status_code=403)
+        raise HTTPException(403, "an answer in another node's name")
     response: Response = await go_on(request)
     return response
 
@@ -209,9 +225,10 @@ async def _in_its_own_name(request: Request, go_on: Callable[[Request], Any]) ->
 def _register(state: Any, public_key: Path) -> int:
     """Let the holder of this key connect; the number that its node will have."""
     try:
-        request = RegisterNodeRequest(public_key=try_load_public_key(public_key))
+        key: Any = load_ssh_public_key(public_key.read_bytes())
+        request = RegisterNodeRequest(public_key=public_key_to_bytes(key))
         return int(control_handlers.register_node(request, _US, state).node_id)
-    except (Exception, SystemExit) as problem:  # Flower's loader exits
+    except (ValueError, AttributeError, FlowerError, UnsupportedAlgorithm) as problem:
         why = problem.message if isinstance(problem, FlowerError) else "it cannot be read"
         raise InputError(
             f"{public_key} is not the public key of a node ({why}). Make one with `ssh-keygen -t ecdsa`; each node needs its own."
