@@ -30,7 +30,8 @@ from commonground.federated.cli import dealt_out
 from commonground.federated.flower import GridLink, Settings, train
 from commonground.federated.guarantee import NoiseShares, epsilon_to_the_server
 from commonground.federated.keys import make_certificates, make_node_key
-from commonground.federated.processes import LOOPBACK, ServerTls, free_port, superlink
+from commonground.federated.processes import LOOPBACK, free_port
+from commonground.federated.superlink import ServerTls, superlink
 
 NODES, KILLED_AFTER = 4, 8
 SCENARIOS = {  # trust, how many may vanish, whether one is killed

@@ -12,7 +12,8 @@ from commonground import cli
 from commonground.federated.cli import _start, _train, dealt_out
 from commonground.federated.flower import Settings
 from commonground.federated.keys import make_certificates, make_node_key
-from commonground.federated.processes import LOOPBACK, ServerTls, free_port
+from commonground.federated.processes import LOOPBACK, free_port
+from commonground.federated.superlink import ServerTls
 from commonground.heads.files import Heads
 
 
@@ -31,7 +32,7 @@ def test_two_nodes_and_a_stranger(
     def start_nodes() -> None:
         for part, key in zip([*parts, parts[0]], keys, strict=True):
             where = ("--superlink", f"{LOOPBACK}:{port}", "--ca", made.authority, "--key", key)
-            nodes.append(_start("node", "serve", part, *where, "--trust", "nodes", "--epsilon", 60, "--name", key.name))
+            nodes.append(_start("node", "serve", part, *where, "--trust", "nodes", "--epsilon", 60, "--name", key.name, "--patience", 20))
 
     settings = Settings(nodes=2, epsilon=20.0, shared_mean=False, rounds=1, trust="nodes", tolerated=1)
     tls = ServerTls(made.certificate, made.key, made.authority)

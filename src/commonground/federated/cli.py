@@ -26,7 +26,7 @@ from commonground.users import Users
 
 if TYPE_CHECKING:
     from commonground.federated.flower import Settings
-    from commonground.federated.processes import ServerTls
+    from commonground.federated.superlink import ServerTls
 
 federate_app = typer.Typer(
     help="Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated').",
@@ -71,6 +71,13 @@ def server(
     node_keys: Annotated[
         Path | None, typer.Option(help="Folder with the public keys (*.pub) of the nodes that may connect.")
     ] = None,
+    any_node: Annotated[
+        bool,
+        typer.Option(
+            "--any-node-with-the-certificate",
+            help="Instead of --node-keys: train with whoever has the authority's certificate, which is no secret.",
+        ),
+    ] = False,
     insecure: Annotated[bool, typer.Option("--insecure", help="Without TLS: for one machine only.")] = False,
     rank: Rank = 2,
     epsilon: Epsilon = 1.0,
@@ -93,13 +100,20 @@ def server(
     """Start a SuperLink, wait for the nodes, train over them and publish the billboard."""
     _logging()
     from commonground.federated.flower import Settings
-    from commonground.federated.processes import ServerTls
+    from commonground.federated.superlink import ServerTls
 
     tls = None
     if certificate is not None and key is not None and ca is not None:
         tls = ServerTls(_file(certificate), _file(key), _file(ca))
     elif not insecure:
         raise InputError("give --certificate, --key and --ca, or --insecure on a machine where nobody listens.")
+    elif host not in ("127.0.0.1", "::1", "localhost"):
+        raise InputError(f"--insecure is for one machine, and --host {host} is for several: give --certificate, --key and --ca.")
+    if tls is not None and (node_keys is None) != any_node:
+        raise InputError(
+            "say who may take part: --node-keys with the folder of the nodes' public keys, or, if everybody who has the "
+            "authority's certificate may train, and so decide what is trained, --any-node-with-the-certificate."
+        )
     keys = [] if node_keys is None else sorted(node_keys.glob("*.pub"))
     if node_keys is not None and not keys:
         raise InputError(f"{node_keys} holds no public key (*.pub) of a node.")
@@ -127,12 +141,13 @@ def _train(
     ledger: SharedLedger | None = None,
 ) -> None:
     from commonground.federated.flower import GridLink, train
-    from commonground.federated.processes import superlink
+    from commonground.federated.superlink import superlink
 
+    _clean_up_when_terminated(128 + signal.SIGTERM)
     with superlink(host, port, tls, keys, log_file) as link:
         when_ready()
         with link.run(settings.as_config()) as grid:
-            wire = GridLink(grid, settings.timeout)
+            wire = GridLink(grid, settings.timeout, link.admitted)
             board = train(wire, settings, ledger)
     board.save(out)
     if as_json:
@@ -166,13 +181,16 @@ def serve(
     ] = None,
     delta: Delta = 1e-6,
     port: Annotated[int, typer.Option(help="Local port of the SuperNode; 0 finds a free one.")] = 0,
+    patience: Annotated[
+        float, typer.Option(help="Seconds to go on trying while the server refuses this node and asks nothing.")
+    ] = 3600.0,
     log_file: Annotated[Path | None, typer.Option(help="File for Flower's own log.")] = None,
 ) -> None:
     """Serve the sums over the people of a table until interrupted. Rows do not leave."""
     _logging()
     from commonground.federated.node import node_of
-    from commonground.federated.processes import free_port, supernode
     from commonground.federated.processes import serve as answer_questions
+    from commonground.federated.processes import supernode
 
     if ca is None and not insecure:
         raise InputError("give --ca, by which the server is checked, or --insecure on a machine where nobody listens.")
@@ -181,11 +199,10 @@ def serve(
     columns = None if features is None else [column.strip() for column in features.split(",")]
     users = Users.from_table(table, user=user, label=label, features=columns)
     node = node_of(users, name or table.stem, trust, epsilon, delta)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _clean_up_when_terminated(0)
     authority, own_key = (None if path is None else _file(path) for path in (ca, key))
-    with supernode(superlink, authority, own_key, port or free_port(), log_file) as work:
-        typer.echo(f"{node.name} serves {users.n_users:,} people under trust {trust!r}. Interrupt to stop.", err=True)
-        answer_questions(node, work)
+    typer.echo(f"{node.name} serves {users.n_users:,} people under trust {trust!r}. Interrupt to stop.", err=True)
+    answer_questions(node, lambda: supernode(superlink, authority, own_key, port, log_file), patience)
 
 
 @node_app.command()
@@ -232,7 +249,8 @@ def simulate(
     from commonground.federated.flower import Settings
     from commonground.federated.guarantee import NoiseShares, epsilon_to_the_server
     from commonground.federated.keys import make_certificates, make_node_key
-    from commonground.federated.processes import ServerTls, free_port
+    from commonground.federated.processes import free_port
+    from commonground.federated.superlink import ServerTls
 
     users = Users.from_table(table, user=user, label=label)
     if not 1 <= nodes <= users.n_users:
@@ -288,6 +306,11 @@ def dealt_out(users: Users, nodes: int, folder: Path, user: str, label: str) -> 
     for writer in writers:
         writer.close()
     return paths
+
+
+def _clean_up_when_terminated(code: int) -> None:
+    """Leave by an exception, so that children end and folders go; a signal by itself would end the process on the spot."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(code))
 
 
 def _start(*command: Any) -> subprocess.Popen[bytes]:

@@ -6,9 +6,10 @@ is asked for its part, and parts that are possible (`checks`) are added in the o
 Under trust="server" the sum then passes the server's gate. Under trust="nodes" the server gets parts that passed the nodes'
 gates already (``gate.scattered``); there is no exact sum anywhere but at the nodes.
 
-A node that does not answer in time is not asked again; one whose answer is impossible is left out of that sum and asked again.
-Its people then contribute nothing to it, which moves nobody else's contribution: the noise, made for one person among any
-others, protects those who are left as before.
+A node whose answer is impossible, or who refuses, stops the training, and nothing of that sum is published. To go on without it
+would publish that it was left out, and if a row had ever been the reason, that row. A node that does not answer in time is not
+asked again; its people then contribute nothing, which moves nobody else's contribution: the noise, made for one person among
+any others, protects those who are left as before. That it was late is seen by all, and the statement says what this means.
 """
 
 import logging
@@ -25,7 +26,14 @@ from commonground.errors import CommongroundError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
 from commonground.federated.guarantee import NoiseShares
 from commonground.federated.node import TRUST
-from commonground.federated.questions import CONTRIBUTIONS, Noised, Question, known
+from commonground.federated.questions import (
+    CONTRIBUTIONS,
+    MOST_LETTERS,
+    MOST_PEOPLE,
+    Noised,
+    Question,
+    known,
+)
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack
 from commonground.gate import ScatteredSum
 from commonground.gate.release import noise_margin
@@ -120,19 +128,28 @@ class Federation(Users):
                 log.warning("%s did not answer %s in time; it is not asked again", member.name, question.function)
                 self.present.remove(member)
                 continue
-            try:
-                config, arrays = unpack(answers[member.node])
-                if "refused" in config or config.get("people") != member.people:
-                    raise ImpossibleError("no sum over the people it has")
-                parts.append(check(arrays=arrays, people=member.people))
-                people += member.people
-            except (ImpossibleError, WireError) as reason:
-                log.warning("%s is left out of %s: it sent %s", member.name, question.function, reason)
+            parts.append(self._part(member, question, answers[member.node], check))
+            people += member.people
         self.answered.append(len(parts))
         self.fewest_people = min(self.fewest_people, people)
         if not parts:
             raise FederationError(f"no node answered {question.function}; training stops. What was paid stays spent.")
         return parts
+
+    def _part(self, member: Member, question: Question, answer: RecordDict, check: Callable[..., Any]) -> Any:
+        try:
+            config, arrays = unpack(answer)
+            if "refused" in config:
+                raise ImpossibleError(f"no sum: {_short(config['refused'])}")
+            if config.get("people") != member.people:
+                raise ImpossibleError("no sum over the people it has")
+            return check(arrays=arrays, people=member.people)
+        except (ImpossibleError, WireError) as reason:
+            raise FederationError(
+                f"{member.name} was asked for {question.function} and sent {reason}. Training stops, nothing of this sum is "
+                "published, and what was paid stays spent. No person's rows can cause that at a node with this software: look "
+                "at that node's log and version, or train without it."
+            ) from None
 
     def collect_noised(self, question: Question, shape: tuple[int, ...], sensitivity: float) -> tuple[np.ndarray, int]:
         assert question.noised is not None
@@ -151,11 +168,11 @@ class Federation(Users):
             "All nodes took part in every sum."
             if everybody
             else f"Nodes were missing from {sum(parts < len(self.members) for parts in self.answered)} of "
-            f"{len(self.answered)} sums; the fewest people in one of them were {self.fewest_people:,}, and nobody's guarantee "
-            "became weaker by that."
+            f"{len(self.answered)} sums; the fewest people in one of them were {self.fewest_people:,}, and the noise for those "
+            "who were left is as stated."
         )
         return (
-            f"Rows stayed at {len(self.members)} nodes, each of which sent sums over its own people only. {took_part} "
+            f"Rows stayed at {len(self.members)} nodes, each of which sent sums over its own people only. {took_part} {_LATE} "
             f"{_SERVER if self.trust == 'server' else self._noised_at_nodes()}"
         )
 
@@ -170,6 +187,10 @@ class Federation(Users):
         )
 
 
+_LATE = (
+    "Which nodes answered in time is public and is not covered by ε: a person with so many rows that her node was late, or "
+    "stopped, could be noticed by that."
+)
 _SERVER = (
     "The server saw each node's exact sums before its gate added the noise: it is trusted with them, and they are not part of "
     "what is published."
@@ -220,14 +241,13 @@ def introduced(link: Link, trust: str) -> tuple[Member, ...]:
         try:
             config, _ = unpack(answers[node])
             names = tuple(str(name) for name in config["names"]) or None
-            member = Member(
-                node, str(config["name"]), int(config["people"]), int(config["features"]), names, str(config["trust"])
-            )
+            people, features = int(config["people"]), int(config["features"])
+            member = Member(node, _short(config["name"]), people, features, names, str(config["trust"]))
         except (KeyError, TypeError, ValueError, WireError):
             log.warning("node %d did not introduce itself and does not take part", node)
             continue
-        if member.people < 1:
-            raise FederationError(f"{member.name} has no people. Take it out of the federation.")
+        if not 1 <= member.people <= MOST_PEOPLE:
+            raise FederationError(f"{member.name} says it has {member.people:,} people. Take it out of the federation.")
         if member.trust != trust:
             raise FederationError(
                 f"{member.name} gives sums out under trust={member.trust!r} only, and this training is under {trust!r}."
@@ -242,6 +262,11 @@ def introduced(link: Link, trust: str) -> tuple[Member, ...]:
                 f"{member.name} and {first.name} have different features. All nodes need the same ones, in the same order."
             )
     return tuple(members)
+
+
+def _short(text: Any) -> str:
+    """What a node says, as it may stand in a log: one line, not long."""
+    return "".join(letter if letter.isprintable() else " " for letter in str(text)[:MOST_LETTERS])
 
 
 def added(parts: list[Any]) -> Any:

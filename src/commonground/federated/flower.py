@@ -59,28 +59,34 @@ class Settings:
 
 
 class GridLink:
-    """Messages to SuperNodes and back; counts what travels."""
+    """Messages to SuperNodes and back; counts what travels.
 
-    def __init__(self, grid: Grid, timeout: float) -> None:
-        self._grid, self._timeout = grid, timeout
+    ``admitted``: the numbers of the nodes whose keys the server was given; whoever else is there is not asked, and not heard.
+    None: everybody who is there.
+    """
+
+    def __init__(self, grid: Grid, timeout: float, admitted: frozenset[int] | None = None) -> None:
+        self._grid, self._timeout, self._admitted = grid, timeout, admitted
         self.traffic: list[tuple[int, int]] = []  # bytes to and from all nodes, question by question
 
     def nodes(self) -> Sequence[int]:
-        return list(self._grid.get_node_ids())
+        return [node for node in self._grid.get_node_ids() if self._admitted is None or node in self._admitted]
 
     def ask(self, messages: dict[int, RecordDict]) -> dict[int, RecordDict]:
         outgoing = [
             Message(records, dst_node_id=node, message_type=MessageType.QUERY, ttl=self._timeout)
             for node, records in messages.items()
+            if self._admitted is None or node in self._admitted
         ]
         sent = sum(_size(message) for message in outgoing)
-        waiting = dict(zip(self._grid.push_messages(outgoing), messages, strict=True))
+        to = [message.metadata.dst_node_id for message in outgoing]
+        waiting = dict(zip(self._grid.push_messages(outgoing), to, strict=True))
         answers: dict[int, RecordDict] = {}
         received, deadline = 0, time.monotonic() + self._timeout
         while waiting and time.monotonic() < deadline:
             for reply in self._grid.pull_messages(list(waiting)):
                 node = waiting.pop(reply.metadata.reply_to_message_id, None)
-                if node is not None and reply.has_content():
+                if node is not None and node == reply.metadata.src_node_id and reply.has_content():
                     received += _size(reply)
                     answers[node] = reply.content
             if waiting:

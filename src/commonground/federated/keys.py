@@ -2,6 +2,8 @@
 
 import datetime
 import ipaddress
+import os
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +33,7 @@ def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
     made = Certificates(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     made.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    _write_secret(made.key, _private(key, serialization.PrivateFormat.PKCS8))
+    write_secret(made.key, _private(key, serialization.PrivateFormat.PKCS8))
     return made
 
 
@@ -40,7 +42,7 @@ def make_node_key(folder: Path, name: str) -> Path:
     key = ec.generate_private_key(ec.SECP384R1())
     public = key.public_key().public_bytes(serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH)
     (folder / f"{name}.pub").write_bytes(public)
-    _write_secret(folder / name, _private(key, serialization.PrivateFormat.OpenSSH))
+    write_secret(folder / name, _private(key, serialization.PrivateFormat.OpenSSH))
     return folder / name
 
 
@@ -48,9 +50,13 @@ def _private(key: ec.EllipticCurvePrivateKey, kind: serialization.PrivateFormat)
     return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption())
 
 
-def _write_secret(path: Path, content: bytes) -> None:
-    path.touch(mode=0o600)
-    path.write_bytes(content)
+def write_secret(path: Path, content: bytes) -> Path:
+    """A new file that only its owner may read, from the first byte on. What lay there before is replaced, not written into."""
+    draft, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # 0600, whatever the umask
+    with os.fdopen(draft, "wb") as file:
+        file.write(content)
+    os.replace(name, path)
+    return path
 
 
 def _certificate(

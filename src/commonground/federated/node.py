@@ -1,12 +1,14 @@
 """One owner's side: many people's rows, questions in, sums over these people out. Rows and heads never leave.
 
+A question is held against a table of what may be asked (`questions`) before anything is computed: under trust="nodes" the server
+is not trusted, and a threshold of its own making would let through more of a person than the noise was made for.
+
 Who runs a node decides what it gives out: exact sums to a server that is trusted with them (``trust="server"``), or only
 sums with noise of its own, paid for from a budget of its own (``trust="nodes"``). A node runs the code that is installed on it,
 never code that came with a message, and what goes wrong inside stays in its own log: the server learns that, not why.
 """
 
 import logging
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,7 +19,7 @@ from commonground.accounting.budgets import Budget
 from commonground.clipping import BoundedSum
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import BudgetError, InputError
-from commonground.federated.questions import BOUNDED, CONTRIBUTIONS, Noised, Question, fits
+from commonground.federated.questions import CONTRIBUTIONS, Noised, Question, QuestionError, checked
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
 from commonground.gate import Randomness, release
 from commonground.ledger import InMemoryLedger, Ledger
@@ -52,10 +54,10 @@ class Node:
         """The answer to one message; a refusal where there is none."""
         try:
             config, arrays = unpack(records)
-            if config.get("ask") == INTRODUCE:
+            if config == {"ask": INTRODUCE} and not arrays:
                 return self._introduce()
-            return self._sums(unpack_question(config, arrays))
-        except (RefusalError, WireError) as reason:
+            return self._sums(checked(unpack_question(config, arrays), self.users.n_features, self.users.n_users))
+        except (QuestionError, RefusalError, WireError) as reason:
             return refusal(str(reason))
         except BudgetError as reason:
             log.warning("%s: %s", self.name, reason)
@@ -78,8 +80,7 @@ class Node:
         )
 
     def _sums(self, question: Question) -> RecordDict:
-        if question.function not in CONTRIBUTIONS or not fits(question.public, self.users.n_features):
-            raise RefusalError("it does not know this question")
+        """``question`` has been held against the catalogue (``questions.checked``)."""
         if (self.trust == "nodes") != (question.noised is not None):
             raise RefusalError(f"it gives sums out under trust={self.trust!r} only")
         sums = sum_over_blocks(self.users, CONTRIBUTIONS[question.function], *question.public)
@@ -89,10 +90,6 @@ class Node:
         return pack({"people": self.users.n_users}, {"value": self._noised(sums, question.noised)})
 
     def _noised(self, sums: Any, wanted: Noised) -> np.ndarray:
-        if wanted.method not in BOUNDED or wanted.people < self.users.n_users:
-            raise RefusalError("it does not know this question")
-        if not (math.isfinite(wanted.mu) and wanted.mu > 0):
-            raise RefusalError("it will not answer at that cost")
         if hasattr(sums, "n_users"):
             sums = replace(sums, n_users=wanted.people)  # all nodes leave the same room for rounding
         bounded = getattr(sums, wanted.method)(*wanted.arguments, wanted.name)
