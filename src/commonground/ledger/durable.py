@@ -231,7 +231,7 @@ class Population:
         The first such fit says what kind of rounds these people pay for; see ``rounds.py``.
         """
         for event in events:
-            _checked(event)
+            as_charged(event)
         name, (one, rounds) = secrets.token_hex(8), rounds_in(events)
         known = self.account()
         if not known.booked_rounds and known.budget is not None and known.budget.delta:
@@ -262,7 +262,7 @@ class Population:
 
     def paid_before(self, budget: Budget, events: Sequence[SampledGaussianEvent]) -> "PaidBefore | None":
         """What a resumed run is charged to, where exactly its steps, of the run that their name tells, were charged."""
-        releases = [_checked(event) for event in events]
+        releases = [as_charged(event) for event in events]
         charges = [(json.loads(body), hash_) for body, hash_ in self.events()]
         charges = [(event, hash_) for event, hash_ in charges if event["kind"] == "charge"]
         if any(all(event["event"] != release for event, _ in charges) for release in releases):
@@ -272,7 +272,7 @@ class Population:
 
     def charge(self, reservation: str, event: Event) -> LedgerEntry:
         """Record one release against a reservation; on the disk when this returns, and only then may noise be drawn."""
-        release = _checked(event)
+        release = as_charged(event)
 
         def decide(account: Account) -> dict[str, Any]:
             if reservation not in account.open:
@@ -508,7 +508,7 @@ def summary(account: Account) -> dict[str, Any]:
     }
 
 
-def _checked(event: Event) -> dict[str, Any]:
+def as_charged(event: Event) -> dict[str, Any]:
     """A release as it is written down; what cannot be accounted for is refused."""
     if not isinstance(event, GaussianEvent | PureEvent | SampledGaussianEvent):
         raise BudgetError(
