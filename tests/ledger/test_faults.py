@@ -211,7 +211,7 @@ def test_a_server_that_stops_inside_a_transaction_is_not_called_damaged(postgres
 
     for how in (postgres.stop, postgres.kill):
         try:
-            with pytest.raises(LedgerError, match="cannot be reached.*do not go back to a backup"):
+            with pytest.raises(LedgerError, match=r"cannot be reached.*do not go back to a backup"):
                 cut_off(how)
         finally:
             postgres.start()
@@ -221,7 +221,7 @@ def test_a_server_that_stops_inside_a_transaction_is_not_called_damaged(postgres
 @pytest.mark.parametrize("address", ["u@127.0.0.1:1/b", "u@nowhere.invalid/b", "u@/b?host=/no/such/folder"])
 def test_a_server_that_is_not_there_is_not_called_damaged(address: str) -> None:
     pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
-    with pytest.raises(LedgerError, match="cannot be reached.*do not go back to a backup"):
+    with pytest.raises(LedgerError, match=r"cannot be reached.*do not go back to a backup"):
         DurableLedger(f"postgresql://{address}", timeout=1)
 
 
