@@ -58,6 +58,8 @@ def check_claim(claim: Claim, recorded_spend: float | None) -> None:
         raise UnbelievableError(f"it declares ε = {claim.epsilon!r}")
     if not (_number(claim.delta) and 0.0 <= claim.delta < 1.0):
         raise UnbelievableError(f"it declares δ = {claim.delta!r}")
+    if claim.relation not in (ADD_OR_REMOVE, REPLACE):
+        raise UnbelievableError(f"it names the neighbours {claim.relation!r}, which nobody accounts for")
     if not (isinstance(claim.simulated, bool) and isinstance(claim.noise, str)):
         raise UnbelievableError("it does not say whether its noise is simulated")
     for event in claim.events:
@@ -102,33 +104,38 @@ def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[in
 
 
 def _check_event(event: Event, claim: Claim) -> None:
-    sampled = isinstance(event, SampledGaussianEvent)
+    counts = [event.entries]
     if isinstance(event, SampledGaussianEvent):
         sizes = [event.noise_multiplier, event.contribution, event.noise_std, event.sampling_probability]
-        counts = [event.steps, event.group_size]
+        counts += [event.steps, event.group_size]
     elif isinstance(event, GaussianEvent):
-        sizes, counts = [event.mu, event.sensitivity, event.noise_std], []
+        sizes = [event.mu, event.sensitivity, event.noise_std]
     else:
-        sizes, counts = [event.epsilon, event.sensitivity, event.scale], []
-    sound = (
+        sizes = [event.epsilon, event.sensitivity, event.scale]
+    if not (
         isinstance(event.name, str)
         and isinstance(event.simulated, bool)
         and all(_number(size) and 0.0 < size < math.inf for size in sizes)
-        and all(type(count) is int and count >= 1 for count in [*counts, event.entries])
-    )
-    if not sound:
+        and all(type(count) is int and count >= 1 for count in counts)
+    ):
         raise UnbelievableError(f"its release {event.name!r} makes no sense")
-    supported = event.noise_multiplier * event.contribution <= event.noise_std if sampled else event.supported
-    if not supported:
+    if not _supported(event):
         raise UnbelievableError(f"the noise of its release {event.name!r} does not support what it is said to cost")
-    if sampled:
-        if not event.sampling_probability <= 1.0 or event.relation not in (ADD_OR_REMOVE, REPLACE):
+    if isinstance(event, SampledGaussianEvent):
+        if not event.sampling_probability <= 1.0:
             raise UnbelievableError(f"its release {event.name!r} makes no sense")
         if (event.unit or claim.unit, event.relation) != (claim.unit, claim.relation):
             raise UnbelievableError(
                 f"it claims to protect one {claim.unit} ({claim.relation}), and its release {event.name!r} protects one "
                 f"{event.unit} ({event.relation})"
             )
+
+
+def _supported(event: Event) -> bool:
+    """Whether the noise is large enough for the stated cost."""
+    if isinstance(event, SampledGaussianEvent):
+        return event.noise_multiplier * event.contribution <= event.noise_std
+    return event.supported
 
 
 def _epsilon_alone(event: Event, delta: float) -> float:

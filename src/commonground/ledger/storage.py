@@ -159,7 +159,7 @@ class PostgresStorage:
     def create(self) -> None:
         """The database itself must be there."""
 
-    def _connect(self) -> Connection:
+    def _reach(self) -> Connection:
         """A server that does not answer says nothing about what it keeps: never a reason to go back to a backup."""
         try:
             return self._engine.connect()
@@ -168,14 +168,14 @@ class PostgresStorage:
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with _plain_words(self), self._connect() as plain:
+        with _plain_words(self), self._reach() as plain:
             connection = plain.execution_options(isolation_level="REPEATABLE READ")  # one snapshot for all queries
             with connection.begin():
                 yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with _plain_words(self), self._connect() as plain:
+        with _plain_words(self), self._reach() as plain:
             # Writers queue on a row lock; each statement after it sees what the writer before has committed.
             connection = plain.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
