@@ -8,8 +8,8 @@ signature (``signing.py``) and by the ledger that was charged (``ledger/boards.p
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,10 @@ from commonground.accounting.events import Event, GaussianEvent, PureEvent
 from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent
 from commonground.errors import BudgetError
+
+if TYPE_CHECKING:
+    from commonground.billboard import Statement
+    from commonground.joint_board import JointStatement
 
 SLACK = 1e-6  # relative: another machine's last digits, of privacy loss distributions above all
 SEEDED = "protects nobody"  # how ``gate/randomness.py`` describes noise from a seed, whatever it is drawn by
@@ -26,30 +30,7 @@ class UnbelievableError(ValueError):
     """Why a claim cannot be true; the reader of the file says of which board."""
 
 
-class Claim(Protocol):
-    """What the statements about people and about owners have in common."""
-
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def delta(self) -> float: ...
-    @property
-    def unit(self) -> str: ...
-    @property
-    def relation(self) -> str: ...
-    @property
-    def simulated(self) -> bool: ...
-    @property
-    def noise(self) -> str: ...
-    @property
-    def events(self) -> Sequence[Event]: ...
-    @property
-    def private(self) -> bool: ...
-    @property
-    def epsilon_spent(self) -> float: ...
-
-
-def check_claim(claim: Claim, recorded_spend: float | None) -> None:
+def check_claim(claim: "Statement | JointStatement", recorded_spend: float | None) -> None:
     """Raise ``UnbelievableError`` unless the events support the statement.
 
     ``recorded_spend``: the ε that the writer says they cost; None in files from before that was written down.
@@ -103,7 +84,7 @@ def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[in
             raise UnbelievableError(f"its array {name!r} has the shape {array.shape}, needed is {shapes[name]}")
 
 
-def _check_event(event: Event, claim: Claim) -> None:
+def _check_event(event: Event, claim: "Statement | JointStatement") -> None:
     counts = [event.entries]
     if isinstance(event, SampledGaussianEvent):
         sizes = [event.noise_multiplier, event.contribution, event.noise_std, event.sampling_probability]
