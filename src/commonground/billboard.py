@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,7 +59,7 @@ class Statement:
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
-    @property
+    @cached_property
     def epsilon_spent(self) -> float:
         """The ε of the releases made, at the declared δ; at most the declared ε."""
         return epsilon_spent(self.events, self.delta) if self.private else float("inf")

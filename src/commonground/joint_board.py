@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ class JointStatement:
     def private(self) -> bool:
         return bool(np.isfinite(self.epsilon))
 
-    @property
+    @cached_property
     def epsilon_spent(self) -> float:
         """ε of the steps made, at the declared δ; at most the declared ε."""
         return epsilon_of_sampled(self.events, self.delta) if self.private else float("inf")

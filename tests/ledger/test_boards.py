@@ -159,6 +159,19 @@ def test_training_across_owners_is_named_too(users: cg.Users, tmp_path: Path) ->
     assert "not the board that the ledger names" in str(problem_with(folder, book))
 
 
+def test_two_boards_for_one_payment_are_seen(users: cg.Users, tmp_path: Path) -> None:
+    """As two runs leave them that were resumed from two copies of one checkpoint."""
+    book = DurableLedger(tmp_path / "b.db", create=True)
+    people = book.open_population("people", TOTAL)
+    folder = published(people, users, tmp_path / "board")
+    board = Billboard.load(folder)
+    assert board.statement.ledger is not None
+    people.published(board.statement.ledger.reservation, board.fingerprint)  # the same again: the same run
+    assert problem_with(folder, book) is None
+    people.published(board.statement.ledger.reservation, "f" * 64)
+    assert "one of 2 boards that were published for what was paid once" in str(problem_with(folder, book))
+
+
 def test_a_ledger_that_cannot_be_told_the_board_warns_and_loses_nothing(users: cg.Users, tmp_path: Path) -> None:
     people = DurableLedger(tmp_path / "b.db", create=True).open_population("people", TOTAL)
     book = people.reserve(Budget(1.0, 1e-6))

@@ -121,6 +121,8 @@ def _differs(
     named = [event["board"] for event in of_kind["board"]]
     if fingerprint not in named:
         return f"is not the board that the ledger names ({', '.join(name[:12] for name in named) or 'none'}): other numbers"
+    if len(set(named)) > 1:
+        return f"is one of {len(set(named))} boards that were published for what was paid once: a run was resumed from a copy"
     return None
 
 
