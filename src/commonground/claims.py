@@ -68,7 +68,7 @@ def check_claim(claim: "Statement | JointStatement", recorded_spend: float | Non
 
 
 def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
-    for name, array in arrays.items():
+    for name, array in sorted(arrays.items()):
         if array.dtype.kind != "f":
             raise UnbelievableError(f"its array {name!r} is of type {array.dtype}, not of floating-point numbers")
         if not np.isfinite(array).all():
@@ -77,7 +77,7 @@ def check_finite(arrays: Mapping[str, np.ndarray]) -> None:
 
 def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Every array is one of these, in its shape."""
-    for name, array in arrays.items():
+    for name, array in sorted(arrays.items()):
         if name not in shapes:
             raise UnbelievableError(f"it holds an array {name!r}, which no billboard has")
         if array.shape != shapes[name]:
