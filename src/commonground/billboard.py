@@ -2,15 +2,17 @@
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from safetensors import SafetensorError
@@ -19,15 +21,20 @@ from safetensors.numpy import save as save_arrays
 from scipy import sparse
 
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
+from commonground.accounting.sampled import REPLACE
+from commonground.claims import UnbelievableError, check_claim, check_finite, check_shapes
 from commonground.errors import BillboardError, InputError
 from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
 from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
+from commonground.ledger import BookedLedger, Ledger, LedgerEntry
+from commonground.signing import SigningKey, VerifyingKey
 from commonground.sparse import as_csr
 from commonground.users import Block
 
-SCHEMA_VERSION = 3  # 2: events have a kind; 3: heads may have a prior
-_ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
+SCHEMA_VERSION = 4  # 2: events have a kind; 3: heads may have a prior; 4: what was spent is written down
+_SPEND_SINCE = 4
+_ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
 
 
 @dataclass(frozen=True)
@@ -48,10 +55,11 @@ class Statement:
     budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
     custody: str = ""  # who held the rows, and what the server saw before the noise; empty: one operator had them all
     sharing_pays: bool | None = None  # whether what is shared can be expected to beat own data; None: not judged
+    ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
-    @property
+    @cached_property
     def epsilon_spent(self) -> float:
         """The ε of the releases made, at the declared δ; at most the declared ε."""
         return epsilon_spent(self.events, self.delta) if self.private else float("inf")
@@ -103,6 +111,7 @@ class Statement:
                 " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "
                 "data alone will mostly do better."
             )
+        paragraph += in_words(self.ledger)
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
@@ -119,6 +128,7 @@ class Statement:
         values = {name: value for name, value in document.items() if name in known}
         values["events"] = tuple(event_from_dict(event) for event in values["events"])
         values["epsilon"] = float(values["epsilon"])
+        values["ledger"] = entry_from_json(values.get("ledger"))
         return cls(**values)
 
 
@@ -194,16 +204,20 @@ class Billboard:
 
     # ---- files -------------------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
+    def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
+        """Write a folder with the arrays and the statement; nothing is left behind when writing fails.
+
+        ``sign``: a private key (``commonground keys new``), or its file; the statement, and with it the arrays, is signed.
+        """
         document = {
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
             "loss": self.loss,
             "local_choice": self.local_choice,
             **self.statement.to_json(),
+            "epsilon_spent": spent_as_json(self.statement.epsilon_spent),
         }
-        return write_board(path, self._payload(), document)
+        return write_board(path, self._payload(), document, sign)
 
     def _payload(self) -> bytes:
         arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
@@ -214,12 +228,21 @@ class Billboard:
         return bytes(save_arrays(arrays))
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Billboard":
-        """Read and verify: a changed byte, a newer schema or a missing part is an error."""
-        with reading_board(path) as (document, payload):
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        public_key: VerifyingKey | str | os.PathLike[str] | None = None,
+    ) -> "Billboard":
+        """Read and verify: a changed byte, a newer schema, a missing part or a claim that cannot be true is an error.
+
+        ``public_key``, or its file: only a board that was signed with the private key to it is read. Without, a board is
+        checked against itself alone, and whoever may write to it can make it agree with itself.
+        """
+        with reading_board(path, public_key) as (document, payload):
             arrays = load_arrays(payload)
             names = document["feature_names"]
-            return cls(
+            check_finite(arrays)
+            board = cls(
                 embedding=arrays["embedding"],
                 mean=arrays.get("mean"),
                 intercept=float(arrays["intercept"][0]),
@@ -230,11 +253,76 @@ class Billboard:
                 prior=arrays.get("prior"),
                 local_choice=bool(document.get("local_choice", False)),
             )
+            board._check(arrays, recorded_spend(document))
+            return board
+
+    def _check(self, arrays: dict[str, np.ndarray], spend: float | None) -> None:
+        """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
+        claim, names = self.statement, self.feature_names
+        d, k = claim.n_features, self.rank
+        check_shapes(arrays, {"embedding": (d, k), "intercept": (1,), "mean": (d,), "prior": (k, k)})
+        if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
+            raise UnbelievableError(f"it names {len(names)} features, and has {d}")
+        if claim.parameters.get("rank", k) != k:
+            raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
+        if self.prior is not None and k and not np.linalg.eigvalsh(self.prior)[0] > 0.0:
+            raise UnbelievableError("its prior is not a positive definite matrix")
+        if (claim.unit, claim.relation) != ("person", REPLACE):
+            raise UnbelievableError(
+                f"it claims to protect one {claim.unit} ({claim.relation}); a billboard protects a person"
+            )
+        check_claim(claim, spend)
+        if claim.budgets is not None and not math.isclose(claim.budgets["quantiles"]["1"], claim.epsilon):
+            raise UnbelievableError("the largest personal budget is not the ε that it declares")
+        str(claim)  # what cannot be read out is damaged
+        if claim.private and not claim.events:
+            shared = (*arrays["intercept"], *(() if self.mean is None else self.mean))
+            if any(shared) or self.prior is not None or not np.array_equal(self.embedding, np.eye(d, k)):
+                raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
 
 
-def write_board(path: str | os.PathLike[str], payload: bytes, document: dict[str, Any]) -> Path:
+AnyBoard = TypeVar("AnyBoard", bound=Any)  # a dataclass with a statement and a fingerprint
+
+
+def name_each_other(board: AnyBoard, book: Ledger | None) -> AnyBoard:
+    """The board with the entry that paid for it, after the ledger was told the board's fingerprint."""
+    if not isinstance(book, BookedLedger):
+        return board
+    book.published(board.fingerprint)
+    return replace(board, statement=replace(board.statement, ledger=book.entry))
+
+
+def in_words(entry: LedgerEntry | None) -> str:
+    """A sentence of the statement."""
+    if entry is None:
+        return ""
+    return (
+        f" A ledger has it as reservation {entry.reservation} of the population {entry.population!r}, whose chain had "
+        f"reached event {entry.sequence}, hash {entry.head[:12]}…, by its last release."
+    )
+
+
+def entry_from_json(document: Any) -> LedgerEntry | None:
+    return None if document is None else LedgerEntry.from_json(document)
+
+
+def spent_as_json(epsilon: float) -> float | str:
+    return epsilon if np.isfinite(epsilon) else "inf"
+
+
+def recorded_spend(document: dict[str, Any]) -> float | None:
+    """What the writer said was spent; None in files from before that was written down."""
+    return float(document["epsilon_spent"]) if document["schema_version"] >= _SPEND_SINCE else None
+
+
+def write_board(
+    path: str | os.PathLike[str],
+    payload: bytes,
+    document: dict[str, Any],
+    sign: SigningKey | str | os.PathLike[str] | None = None,
+) -> Path:
     """A billboard's folder: arrays and statement with their checksums, written beside and moved into place."""
-    folder = Path(path)
+    folder, key = Path(path), SigningKey.of(sign)
     if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
         raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
     document = {"schema_version": SCHEMA_VERSION, "sha256": hashlib.sha256(payload).hexdigest(), **document}
@@ -244,6 +332,8 @@ def write_board(path: str | os.PathLike[str], payload: bytes, document: dict[str
         (draft / _ARRAYS).write_bytes(payload)
         document["statement_sha256"] = _digest(document)
         (draft / _STATEMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        if key is not None:
+            (draft / _SIGNATURE).write_text(key.sign(_canonical(document)), encoding="utf-8")
         draft.chmod(0o755)
         if folder.exists():  # an older billboard: step aside, then go
             old = draft.with_name(draft.name + "-old")
@@ -258,9 +348,11 @@ def write_board(path: str | os.PathLike[str], payload: bytes, document: dict[str
 
 
 @contextmanager
-def reading_board(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any], bytes]]:
+def reading_board(
+    path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
+) -> Iterator[tuple[dict[str, Any], bytes]]:
     """The verified statement and arrays of a folder; whatever the caller cannot read in them is damage, too."""
-    folder = Path(path)
+    folder, key = Path(path), VerifyingKey.of(public_key)
     try:
         text = (folder / _STATEMENT).read_text(encoding="utf-8")
         payload = (folder / _ARRAYS).read_bytes()
@@ -283,15 +375,26 @@ def reading_board(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any]
             raise _changed(folder / _STATEMENT)
         if document["sha256"] != hashlib.sha256(payload).hexdigest():
             raise _changed(folder / _ARRAYS)
+        if key is not None:
+            key.verify(folder / _SIGNATURE, _canonical(document))
         yield document, payload
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, SafetensorError):
+    except UnbelievableError as why:
+        raise BillboardError(
+            f"{folder} cannot be believed: {why}. Its checksums match, so it was written like this. Do not rely on it; ask "
+            "its publisher for the board and their public key."
+        ) from None
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError, SafetensorError):
         raise BillboardError(
             f"{folder} is damaged: its statement or arrays cannot be read. Get a fresh copy."
         ) from None
 
 
 def _digest(document: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_canonical(document)).hexdigest()
+
+
+def _canonical(document: dict[str, Any]) -> bytes:
+    return json.dumps(document, sort_keys=True).encode()
 
 
 def _changed(path: Path) -> BillboardError:

@@ -23,6 +23,8 @@ from commonground.heads.files import Heads
 from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
 from commonground.reproduce.cli import reproduce
+from commonground.signing import SigningKey
+from commonground.signing_cli import keys_app
 from commonground.sparse import one_hot
 from commonground.tables import read_rows, write_table
 from commonground.users import Users
@@ -35,6 +37,7 @@ app = typer.Typer(
 )
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(federate_app, name="federate")
+app.add_typer(keys_app, name="keys")
 to_people = Console(stderr=True)
 
 Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
@@ -95,9 +98,11 @@ def train(
     scratch: Annotated[
         Path | None, typer.Option(help="Folder for copies of rows, seen by all nodes of a cluster; removed afterwards.")
     ] = None,
+    sign: Annotated[Path | None, typer.Option(help="Private key to sign the board with; see `keys new`.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    key = SigningKey.of(sign)  # before anything is spent
     people = population_for_training(ledger, population, out)
     users = Users.from_table(
         table, user=user, label=label, features=_split(features), item=item, items=_lines(items), budget=budget,
@@ -109,19 +114,25 @@ def train(
         device=device, simulation_seed=simulation_seed, verbose=not as_json,
     )  # fmt: skip
     board = model.fit(users, ledger=people).billboard_
-    board.save(out)
+    board.save(out, sign=key)
     _show_statement(board, as_json, out)
     if people is not None and not as_json:
         typer.echo(people.left_in_words())
 
 
 @app.command()
-def statement(billboard: Board, as_json: AsJson = False) -> None:
+def statement(
+    billboard: Board,
+    verify: Annotated[
+        Path | None, typer.Option(help="Public key that the board must be signed with, from somebody you trust.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
     if is_shared_parameters(billboard):
-        _show_statement(SharedParameters.load(billboard), as_json, billboard)
+        _show_statement(SharedParameters.load(billboard, verify), as_json, billboard)
         return
-    board = Billboard.load(billboard)
+    board = Billboard.load(billboard, verify)
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
         releases = RichTable(title="Releases, in order")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -16,9 +17,18 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
-from commonground.billboard import reading_board, write_board
+from commonground.billboard import (
+    entry_from_json,
+    in_words,
+    reading_board,
+    recorded_spend,
+    spent_as_json,
+    write_board,
+)
+from commonground.claims import UnbelievableError, check_claim, check_finite
 from commonground.errors import BudgetError
-from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, StepLedger
+from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
+from commonground.signing import SigningKey, VerifyingKey
 
 _KIND = "shared parameters"
 
@@ -41,6 +51,7 @@ class JointStatement:
     simulated: bool
     noise: str
     events: tuple[SampledGaussianEvent, ...]
+    ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -48,7 +59,7 @@ class JointStatement:
     def private(self) -> bool:
         return bool(np.isfinite(self.epsilon))
 
-    @property
+    @cached_property
     def epsilon_spent(self) -> float:
         """ε of the steps made, at the declared δ; at most the declared ε."""
         return epsilon_of_sampled(self.events, self.delta) if self.private else float("inf")
@@ -81,6 +92,7 @@ class JointStatement:
             f"owner alone, so all other owners together learn no more than this (joint differential privacy). Inside one "
             f"owner nothing is protected. Noise: {self.noise}."
         )
+        paragraph += in_words(self.ledger)
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
@@ -99,6 +111,7 @@ class JointStatement:
             SampledGaussianEvent.from_dict({"unit": values["unit"], **e}) for e in values["events"]
         )
         values["epsilon"] = float(values["epsilon"])
+        values["ledger"] = entry_from_json(values.get("ledger"))
         return cls(**values)
 
 
@@ -113,17 +126,39 @@ class SharedParameters:
     def fingerprint(self) -> str:
         return hashlib.sha256(self._payload()).hexdigest()
 
-    def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
-        return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json()})
+    def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
+        """Write a folder with the arrays and the statement; ``sign`` as in ``Billboard.save``."""
+        spent = {"epsilon_spent": spent_as_json(self.statement.epsilon_spent)}
+        return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json(), **spent}, sign)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "SharedParameters":
-        """Read and verify: a changed byte, a newer schema or a missing part is an error."""
-        with reading_board(path) as (document, payload):
+    def load(
+        cls, path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
+    ) -> "SharedParameters":
+        """Read and verify, as ``Billboard.load`` does."""
+        with reading_board(path, public_key) as (document, payload):
             if document["kind"] != _KIND:
                 raise ValueError
-            return cls(load_arrays(payload), JointStatement.from_json(document))
+            board = cls(load_arrays(payload), JointStatement.from_json(document))
+            board._check(recorded_spend(document))
+            return board
+
+    def _check(self, spend: float | None) -> None:
+        """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
+        claim = self.statement
+        check_finite(self.arrays)
+        check_claim(claim, spend)
+        str(claim)  # what cannot be read out is damaged
+        if not claim.private:
+            return
+        if not claim.events and self.arrays:
+            raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
+        if claim.events and not (
+            claim.steps <= sum(event.steps for event in claim.events)
+            and any(event.noise_multiplier == claim.noise_multiplier for event in claim.events)
+            and all(event.sampling_probability == claim.sampling_probability for event in claim.events)
+        ):
+            raise UnbelievableError("the steps that it tells of are not those that its releases paid for")
 
     def _payload(self) -> bytes:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
@@ -137,9 +172,9 @@ def paying(
 
     A resumed run was paid for when it began: a ledger that knows its very releases is not charged again.
     """
-    known = ledger if resumed and isinstance(ledger, StepLedger | InMemoryLedger) else None
-    if ledger is None or (known is not None and all(known.has_paid(event) for event in events)):
-        yield InMemoryLedger(budget)
+    paid = ledger.paid_before(budget, events) if resumed and isinstance(ledger, StepLedger | InMemoryLedger) else None
+    if ledger is None or paid is not None:
+        yield paid or InMemoryLedger(budget)
     elif isinstance(ledger, StepLedger):
         with ledger.reserve_steps(budget, events, events[0].name) as book:
             yield book
@@ -155,5 +190,5 @@ def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds shared parameters rather than a billboard of people."""
     try:
         return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False

@@ -8,6 +8,7 @@ import pytest
 from sklearn.linear_model import Ridge
 
 import commonground as cg
+from commonground.accounting.events import GaussianEvent
 from commonground.billboard import Billboard, Statement
 from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left_out
 from commonground.heads.files import Heads
@@ -50,7 +51,8 @@ def three_kinds(rows: int = 40, people: int = 30, d: int = 6) -> tuple[Block, np
 
 
 def board_of(U: np.ndarray, mean: np.ndarray, pays: bool = True) -> Billboard:
-    statement = Statement("a test", "default", 1.0, 1e-6, 30, len(U), True, "none", (), sharing_pays=pays)
+    events = (GaussianEvent("a", 0.1, 2.0, 20.0, 10, True),)
+    statement = Statement("a test", "default", 1.0, 1e-6, 30, len(U), True, "none", events, sharing_pays=pays)
     return Billboard(U, mean, 0.0, False, None, statement, local_choice=True)
 
 

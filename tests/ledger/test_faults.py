@@ -171,6 +171,60 @@ def test_a_frozen_trainer_does_not_hold_the_others_for_good(postgres: PostgresSe
     assert len(DurableLedger(crowd).verify()[PEOPLE].open) == 1
 
 
+def test_a_stopped_server_is_not_called_damaged(postgres: PostgresServer) -> None:
+    """Whoever goes back to a backup because a server was down forgets what was spent since."""
+    address = postgres.new_database()
+    people = DurableLedger(address, create=True).open_population(PEOPLE, LARGE)
+    book = people.reserve(Budget(0.1, 1e-6))
+    before = people.account()
+    uses: list[Callable[[], object]] = [
+        lambda: people.reserve(Budget(0.1, 1e-6)),
+        lambda: book.charge(faults.release_event(0.001)),
+        people.account,
+        lambda: DurableLedger(address).verify(),
+        lambda: DurableLedger(address, create=True),
+    ]
+    postgres.stop()
+    try:
+        for use in uses:
+            with pytest.raises(LedgerError) as caught:
+                use()
+            assert "cannot be reached" in str(caught.value)
+            assert "do not go back to a backup" in str(caught.value)
+            assert "damaged" not in str(caught.value)
+    finally:
+        postgres.start()
+    assert people.account() == before, "and on it goes when the server is back"
+    book.charge(faults.release_event(0.001))
+
+
+def test_a_server_that_stops_inside_a_transaction_is_not_called_damaged(postgres: PostgresServer) -> None:
+    address = postgres.new_database()
+    people = DurableLedger(address, create=True).open_population(PEOPLE, LARGE)
+    before = people.account()
+
+    def cut_off(how: Callable[[], None]) -> None:
+        with DurableLedger(address)._storage.writing() as connection:
+            connection.exec_driver_sql("UPDATE commonground_populations SET n_events = 77")
+            how()
+            connection.exec_driver_sql("UPDATE commonground_populations SET n_events = 78")
+
+    for how in (postgres.stop, postgres.kill):
+        try:
+            with pytest.raises(LedgerError, match=r"cannot be reached.*do not go back to a backup"):
+                cut_off(how)
+        finally:
+            postgres.start()
+        assert people.account() == before
+
+
+@pytest.mark.parametrize("address", ["u@127.0.0.1:1/b", "u@nowhere.invalid/b", "u@/b?host=/no/such/folder"])
+def test_a_server_that_is_not_there_is_not_called_damaged(address: str) -> None:
+    pytest.importorskip("psycopg", reason="the extra 'postgres' is not installed")
+    with pytest.raises(LedgerError, match=r"cannot be reached.*do not go back to a backup"):
+        DurableLedger(f"postgresql://{address}", timeout=1)
+
+
 def test_a_server_that_does_not_wait_for_its_disk_is_refused(postgres: PostgresServer) -> None:
     address = postgres.new_database()
     DurableLedger(address, create=True)

@@ -124,9 +124,11 @@ def test_what_does_not_protect_is_refused_before_anything_is_booked(people: Popu
 
 def test_a_run_is_known_by_its_name(people: Population) -> None:
     spend(people, STEPS)
-    assert people.has_paid(STEPS)
-    assert not people.has_paid(replace(STEPS, name="another run"))
-    assert not people.has_paid(replace(STEPS, steps=61))
+    paid = people.paid_before(ASKED, [STEPS])
+    assert paid is not None
+    assert paid.entry.head == people.events()[2][1], "the charge that it was"
+    assert people.paid_before(ASKED, [replace(STEPS, name="another run")]) is None
+    assert people.paid_before(ASKED, [replace(STEPS, steps=61)]) is None
 
 
 def test_a_reader_refuses_more_rounds_than_the_budget_affords(people: Population) -> None:

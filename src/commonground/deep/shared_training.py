@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import SampledGaussianEvent, noise_multiplier_for
+from commonground.billboard import name_each_other
 from commonground.clipping import SampledSum
 from commonground.deep.clipped import Units, clipped_sum
 from commonground.deep.per_sample import Loss, PerSampleGradients
@@ -69,6 +70,7 @@ class SharedTraining:
         self.n_units, self.group_size = n_units, group_size
         self.randomness = randomness_from(settings.simulation_seed)
         self.events: tuple[SampledGaussianEvent, ...] = ()
+        self.book: Ledger | None = None  # what they were charged to
         self.noise_multiplier = self.learning_rate = 0.0
         self._stands = self.randomness.state()  # after the last step made
         self.gradients = PerSampleGradients(model, names, settings.loss) if names else None
@@ -94,6 +96,7 @@ class SharedTraining:
             self.events = (self._whole_run(),)
         with paying(ledger, Budget(s.epsilon, s.delta), self.events, resume) as book:
             paid = SampledReleases(self.events[0], book, self.randomness, self.drawn)
+            self.book = book
         began = time.perf_counter()
         with progress_bar("shared part", s.steps, s.verbose) as advance:
             for _ in range(self.drawn):
@@ -168,7 +171,7 @@ class SharedTraining:
             },
         )  # fmt: skip
         arrays = {} if silent else {name: parameters[name].detach().cpu().contiguous().numpy() for name in self.names}
-        return SharedParameters(arrays, statement)
+        return name_each_other(SharedParameters(arrays, statement), self.book)
 
     # ---- what was paid -----------------------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
-from commonground.billboard import Billboard, check_features
+from commonground.billboard import Billboard, check_features, name_each_other
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.heads.choice import OwnModels
 from commonground.ledger import Ledger, SharedLedger
@@ -53,7 +53,8 @@ class PersonalModel(BaseEstimator):
         self._personal = self._budgets_of(people, in_order=isinstance(X, Users))
         try:
             with self._paid_from(ledger) as book:
-                self.billboard_ = self._publish(people, book)
+                board = self._publish(people, book)
+            self.billboard_ = name_each_other(board, book)
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
             raise

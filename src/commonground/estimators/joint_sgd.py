@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent, noise_multiplier_for
-from commonground.billboard import as_floats
+from commonground.billboard import as_floats, name_each_other
 from commonground.clipping import SampledSum
 from commonground.contributions.joint_sgd import (
     classification_errors,
@@ -234,6 +234,7 @@ class _Run:
     def __init__(self, settings: _JointSGD, randomness: Any, ledger: Ledger | SharedLedger | None) -> None:
         self.s, self.randomness, self.ledger = settings, randomness, ledger
         self.events: tuple[SampledGaussianEvent, ...] = ()
+        self.book: Ledger | None = None  # what they were charged to
         self.q, self.steps, self.multiplier = settings.sampling_probability, settings.steps, 0.0
 
     def minibatches(self, X: np.ndarray, y: np.ndarray, unit: np.ndarray, n_units: int, group: int) -> np.ndarray:
@@ -321,7 +322,8 @@ class _Run:
             noise=self.randomness.fast_description, events=self.events,
             parameters={"clip_norm": s.clip_norm, "radius": s.radius, "aggregator": s.aggregator},
         )  # fmt: skip
-        return SharedParameters({} if silent else {"coefficients": shared.reshape(s._n_outputs, d)}, statement)
+        arrays = {} if silent else {"coefficients": shared.reshape(s._n_outputs, d)}
+        return name_each_other(SharedParameters(arrays, statement), self.book)
 
     def _errors_at(self, u: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         return self.s._errors(X @ u.reshape(self.s._n_outputs, -1).T, y)
@@ -345,7 +347,7 @@ class _Run:
         """All steps, charged before the first is drawn."""
         with paying(self.ledger, Budget(self.s.epsilon, self.s.delta), planned) as book:
             paid = [SampledReleases(event, book, self.randomness) for event in planned]
-        self.events = tuple(planned)
+        self.events, self.book = tuple(planned), book
         return paid
 
 

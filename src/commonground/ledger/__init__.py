@@ -8,15 +8,17 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError
-from commonground.ledger.chain import LedgerError
+from commonground.ledger.chain import LedgerEntry, LedgerError
 
 if TYPE_CHECKING:
     from commonground.ledger.durable import DurableLedger, Population, Reservation
 
 __all__ = [
+    "BookedLedger",
     "DurableLedger",
     "InMemoryLedger",
     "Ledger",
+    "LedgerEntry",
     "LedgerError",
     "Population",
     "Reservation",
@@ -41,6 +43,16 @@ class Ledger(Protocol):
 
 
 @runtime_checkable
+class BookedLedger(Ledger, Protocol):
+    """What one fit has booked in a shared ledger: fit and ledger can name each other."""
+
+    @property
+    def entry(self) -> LedgerEntry: ...
+
+    def published(self, fingerprint: str) -> None: ...
+
+
+@runtime_checkable
 class SharedLedger(Protocol):
     """A budget that many fits draw from: each books its whole declared budget first, and settles at the end."""
 
@@ -55,7 +67,7 @@ class StepLedger(SharedLedger, Protocol):
         self, budget: Budget, events: Sequence[SampledGaussianEvent], purpose: str = ""
     ) -> AbstractContextManager[Ledger]: ...
 
-    def has_paid(self, event: SampledGaussianEvent) -> bool: ...
+    def paid_before(self, budget: Budget, events: Sequence[SampledGaussianEvent]) -> Ledger | None: ...
 
 
 class InMemoryLedger:
@@ -78,8 +90,9 @@ class InMemoryLedger:
     def events(self) -> tuple[Event, ...]:
         return tuple(self._events)
 
-    def has_paid(self, event: Event) -> bool:
-        return event in self._events
+    def paid_before(self, budget: Budget, events: Sequence[Event]) -> "InMemoryLedger | None":
+        """What a resumed run is charged to, where all of its releases were charged here before."""
+        return InMemoryLedger(budget) if all(event in self._events for event in events) else None
 
     def charge(self, event: Event) -> None:
         spent = epsilon_spent([*self._events, event], self.budget.delta)

@@ -38,6 +38,24 @@ class LedgerError(CommongroundError):
 
 
 @dataclass(frozen=True)
+class LedgerEntry:
+    """Where a fit is written down: its reservation, and the chain as it stood after the fit's last charge."""
+
+    population: str
+    reservation: str
+    sequence: int  # of the event that the chain ended with
+    head: str  # the hash of that event: says everything before it, too
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> "LedgerEntry":
+        entry = cls(**document)
+        texts = entry.population, entry.reservation, entry.head
+        if not all(isinstance(text, str) for text in texts) or type(entry.sequence) is not int or entry.sequence < 1:
+            raise ValueError("not an entry of a ledger")
+        return entry
+
+
+@dataclass(frozen=True)
 class OpenReservation:
     """A budget that a fit has booked and not yet settled; it counts in full."""
 
@@ -178,7 +196,7 @@ class Account:
             if (event["population"], event["seq"]) != (self.population, self.count + 1):
                 raise ValueError("out of place")
             after = _AFTER[event["kind"]](self, event)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as problem:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as problem:
             raise doubt(
                 self.population, f"event {self.count + 1} cannot be understood ({type(problem).__name__}: {problem})"
             ) from None
@@ -380,8 +398,15 @@ def _settled(account: Account, event: dict[str, Any]) -> Account:
     )
 
 
+def _named_board(account: Account, event: dict[str, Any]) -> Account:
+    """What a fit has published; nothing is booked by it."""
+    if not all(isinstance(event[name], str) for name in ("reservation", "board")):
+        raise ValueError("not the name of a board")
+    return account
+
+
 def _no_constants(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
 
-_AFTER = {"open": _opened, "reserve": _reserved, "charge": _charged, "settle": _settled}
+_AFTER = {"open": _opened, "reserve": _reserved, "charge": _charged, "settle": _settled, "board": _named_board}

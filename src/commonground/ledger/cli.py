@@ -1,4 +1,4 @@
-"""`commonground ledger`: open | show | events | verify | export | settle."""
+"""`commonground ledger`: open | show | events | verify | check | export | settle."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from rich.table import Table
 
 from commonground.accounting.budgets import budget_of
 from commonground.errors import BillboardError, InputError
+from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards
 from commonground.ledger.chain import Account, LedgerError
 from commonground.ledger.durable import DurableLedger, Population, summary
 from commonground.tables import read_rows
@@ -147,6 +148,33 @@ def verify(
 
 
 @ledger_app.command()
+def check(
+    ledger: Ledger,
+    boards: Annotated[
+        Path, typer.Option(help="A board, or a folder of boards; all that was ever published, if you can.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare boards with the ledger: one that was not booked, or that this ledger is too old to know, is named."""
+    book = DurableLedger(ledger)
+    book.verify()
+    found = {str(folder): problem_with(folder, book) for folder in boards_in(boards)}
+    if not found:
+        raise InputError(f"{boards} is no board and holds none. Give the folder that `commonground train --out` wrote.")
+    problems = {folder: problem for folder, problem in found.items() if problem is not None}
+    if as_json:
+        _print_json({"ledger": book.name, "boards": [{"board": b, "problem": p} for b, p in found.items()]})
+    else:
+        for folder, problem in found.items():
+            typer.echo(f"{folder}: {'booked, and as the ledger has it' if problem is None else f'PROBLEM: {problem}'}")
+    if problems:
+        raise LedgerError(
+            f"{len(problems)} of {len(found)} boards and the ledger {book.name} do not belong together. If this ledger is an "
+            "older copy, spend nothing from it: go on with the newest there is."
+        )
+
+
+@ledger_app.command()
 def export(
     ledger: Ledger,
     out: Annotated[Path | None, typer.Option("--out", help="File to write; standard output by default.")] = None,
@@ -191,6 +219,8 @@ def population_for_training(ledger: str | None, population: str | None, out: Pat
     if ledger is None or population is None:
         return None
     people = DurableLedger(ledger).population(population)
+    refuse_older_than_boards(people, out)
+    refuse_older_than_boards(people, out.absolute().parent)
     if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / "statement.json").exists())):
         raise BillboardError(f"{out} exists and is not a billboard. Choose a new folder or remove it first.")
     parent = next(folder for folder in out.absolute().parents if folder.exists())

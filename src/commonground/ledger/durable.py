@@ -20,6 +20,7 @@ import math
 import os
 import secrets
 import socket
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -34,9 +35,10 @@ from commonground.accounting.events import Event, GaussianEvent, PureEvent
 from commonground.accounting.gaussian import gaussian_dominating
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError, InputError, PrivacyWarning
-from commonground.ledger import schema
+from commonground.ledger import InMemoryLedger, schema
 from commonground.ledger.chain import (
     Account,
+    LedgerEntry,
     LedgerError,
     canonical,
     cost_of,
@@ -100,8 +102,7 @@ class DurableLedger:
         ``personal`` counts people by a smaller ε of their own. Every release costs everybody the same, so the smallest
         of them is what can be spent on this population.
         """
-        if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
-            raise InputError(f"a population needs a name of 1 to 200 printable characters, got {name!r}.")
+        name = population_name(name)
         opening = {
             "kind": "open",
             "epsilon": float(budget.epsilon),
@@ -117,6 +118,12 @@ class DurableLedger:
                     f"population {name!r} is open already in {self.name}. A budget is declared once; people whose "
                     "budget is to grow are a decision for a new name, and the old spend still counts for them."
                 )
+            for other in connection.execute(select(schema.populations.c.name)).scalars():
+                if _alike(other) == _alike(name):
+                    raise LedgerError(
+                        f"population {name!r} would differ from the open {other!r} by capitals, spaces or the spelling of "
+                        "letters only: people of one name must not get two budgets by a slip. Choose a clearly different name."
+                    )
             leftover = select(func.count()).select_from(schema.events).where(schema.events.c.population == name)
             if connection.execute(leftover).scalar_one():
                 raise doubt(name, "it has events but no entry")
@@ -126,6 +133,8 @@ class DurableLedger:
 
     def population(self, name: str) -> "Population":
         """An open population, its whole chain verified."""
+        if name not in self.populations():  # which holds names that were given before they were looked at as closely
+            name = population_name(name)
         found = Population(self._storage, name)
         found.account()
         return found
@@ -214,8 +223,7 @@ class Population:
                 "by": f"{socket.gethostname()}:{os.getpid()}",
             }
 
-        self._write(decide)
-        return Reservation(self, name)
+        return Reservation(self, name, self._write(decide))
 
     def reserve_steps(self, budget: Budget, events: Sequence[SampledGaussianEvent], purpose: str = "") -> "Reservation":
         """Book all steps of a fit that draws Poisson samples, or raise ``BudgetError`` with nothing booked.
@@ -223,7 +231,7 @@ class Population:
         The first such fit says what kind of rounds these people pay for; see ``rounds.py``.
         """
         for event in events:
-            _checked(event)
+            as_charged(event)
         name, (one, rounds) = secrets.token_hex(8), rounds_in(events)
         known = self.account()
         if not known.booked_rounds and known.budget is not None and known.budget.delta:
@@ -250,17 +258,21 @@ class Population:
                 "by": f"{socket.gethostname()}:{os.getpid()}",
             }
 
-        self._write(decide)
-        return Reservation(self, name)
+        return Reservation(self, name, self._write(decide))
 
-    def has_paid(self, event: SampledGaussianEvent) -> bool:
-        """Whether exactly these steps, of the run that their name tells, were charged before."""
-        release, told = _checked(event), (json.loads(body) for body, _ in self.events())
-        return any(e["kind"] == "charge" and e["event"] == release for e in told)
+    def paid_before(self, budget: Budget, events: Sequence[SampledGaussianEvent]) -> "PaidBefore | None":
+        """What a resumed run is charged to, where exactly its steps, of the run that their name tells, were charged."""
+        releases = [as_charged(event) for event in events]
+        charges = [(json.loads(body), hash_) for body, hash_ in self.events()]
+        charges = [(event, hash_) for event, hash_ in charges if event["kind"] == "charge"]
+        if any(all(event["event"] != release for event, _ in charges) for release in releases):
+            return None
+        last, head = [(event, hash_) for event, hash_ in charges if event["event"] in releases][-1]
+        return PaidBefore(budget, self, LedgerEntry(self.name, last["reservation"], last["seq"], head))
 
-    def charge(self, reservation: str, event: Event) -> None:
+    def charge(self, reservation: str, event: Event) -> LedgerEntry:
         """Record one release against a reservation; on the disk when this returns, and only then may noise be drawn."""
-        release = _checked(event)
+        release = as_charged(event)
 
         def decide(account: Account) -> dict[str, Any]:
             if reservation not in account.open:
@@ -296,7 +308,8 @@ class Population:
                 )
             return {"kind": "charge", "reservation": reservation, "event": release}
 
-        self._write(decide)
+        after = self._write(decide)
+        return LedgerEntry(self.name, reservation, after.count, after.head)
 
     def settle(self, reservation: str) -> None:
         """Give back what a reservation did not charge. Safe for a dead fit, and for a live one: see the module's top."""
@@ -310,6 +323,14 @@ class Population:
             return {"kind": "settle", "reservation": reservation, "by": f"{socket.gethostname()}:{os.getpid()}"}
 
         self._write(decide)
+
+    def published(self, reservation: str, fingerprint: str) -> None:
+        """Write down which board a fit has published. A board that is lost for it would waste what it cost, so: a warning."""
+        try:
+            self._write(lambda account: {"kind": "board", "reservation": reservation, "board": fingerprint})
+        except LedgerError as unwritten:
+            advice = f"The ledger does not name the board of reservation {reservation}: {unwritten}"
+            warnings.warn(advice, PrivacyWarning, stacklevel=4)
 
     def left_in_words(self) -> str:
         account = self.account()
@@ -334,11 +355,12 @@ class Population:
         """Whether an earlier head (from an export, say) is still part of the chain: nothing after it was cut off."""
         return head in {hash_ for _, hash_ in self.events()}
 
-    def _write(self, decide: Callable[[Account], dict[str, Any]]) -> None:
+    def _write(self, decide: Callable[[Account], dict[str, Any]]) -> Account:
         known = self._known
         with self._storage.writing() as connection:  # everybody else waits here: nobody decides on an old account
             after = _append(connection, account := _read(connection, known, lock=True), decide(account))
         self._known = after
+        return after
 
     def _too_many(self, account: Account, budget: Budget, one: Round) -> BudgetError:
         assert account.budget is not None
@@ -390,12 +412,16 @@ class Population:
 class Reservation:
     """The booked budget of one fit: a ledger for the gate. Leaving the ``with`` block settles it."""
 
-    def __init__(self, population: Population, name: str) -> None:
+    def __init__(self, population: Population, name: str, reserved: Account) -> None:
         self.population = population
         self.id = name
+        self.entry = LedgerEntry(population.name, name, reserved.count, reserved.head)
 
     def charge(self, event: Event) -> None:
-        self.population.charge(self.id, event)
+        self.entry = self.population.charge(self.id, event)
+
+    def published(self, fingerprint: str) -> None:
+        self.population.published(self.id, fingerprint)
 
     def settle(self) -> None:
         self.population.settle(self.id)
@@ -415,6 +441,32 @@ class Reservation:
                 problem.add_note(advice)
             else:  # the releases are made and paid for; losing the model over a refund would waste them
                 warnings.warn(advice, PrivacyWarning, stacklevel=3)
+
+
+class PaidBefore(InMemoryLedger):
+    """What a resumed run is charged to: the ledger was paid when the run began, and knows it by its entry."""
+
+    def __init__(self, budget: Budget, population: Population, entry: LedgerEntry) -> None:
+        super().__init__(budget)
+        self.population, self.entry = population, entry
+
+    def published(self, fingerprint: str) -> None:
+        self.population.published(self.entry.reservation, fingerprint)
+
+
+def population_name(name: str) -> str:
+    """A name as it is written down: Unicode's composed form, nothing that cannot be seen, no space at either end."""
+    name = unicodedata.normalize("NFC", name) if isinstance(name, str) else name
+    if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable() or name != name.strip():
+        raise InputError(
+            f"a population needs a name of 1 to 200 printable characters without spaces at its ends, got {name!r}."
+        )
+    return name
+
+
+def _alike(name: str) -> str:
+    """What two names have in common that a person would read as the same."""
+    return " ".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def summary(account: Account) -> dict[str, Any]:
@@ -456,7 +508,7 @@ def summary(account: Account) -> dict[str, Any]:
     }
 
 
-def _checked(event: Event) -> dict[str, Any]:
+def as_charged(event: Event) -> dict[str, Any]:
     """A release as it is written down; what cannot be accounted for is refused."""
     if not isinstance(event, GaussianEvent | PureEvent | SampledGaussianEvent):
         raise BudgetError(
@@ -530,7 +582,8 @@ def _read(connection: Connection, known: Account, lock: bool = False) -> Account
             raise doubt(known.population, "its entry has disappeared")
         names = connection.execute(select(table.name).order_by(table.name)).scalars().all()
         raise LedgerError(
-            f"there is no population {known.population!r} in this ledger. Open ones: {', '.join(names) or 'none'}. "
+            f"there is no population {known.population!r} in this ledger. Open ones: "
+            f"{', '.join(map(repr, names)) or 'none'}. "
             "Open it with `commonground ledger open`."
         )
     if not isinstance(end.n_events, int) or end.n_events < known.count:

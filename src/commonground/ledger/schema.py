@@ -68,7 +68,11 @@ def _first(connection: Connection) -> None:
     connection.execute(insert(version_table).values(schema_version=0))
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first,)
+def _boards_are_named(connection: Connection) -> None:
+    """The tables stay as they are. From here on events of the kind "board" may occur, which older versions cannot read."""
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _boards_are_named)
 
 
 def latest_version() -> int:

@@ -15,7 +15,7 @@ from typing import Protocol
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
-from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from commonground.ledger.chain import LedgerError
@@ -159,16 +159,23 @@ class PostgresStorage:
     def create(self) -> None:
         """The database itself must be there."""
 
+    def _reach(self) -> Connection:
+        """A server that does not answer says nothing about what it keeps: never a reason to go back to a backup."""
+        try:
+            return self._engine.connect()
+        except (SQLAlchemyError, OSError) as problem:
+            raise _unreachable(self, problem) from problem
+
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with _plain_words(self), self._engine.connect() as plain:
+        with _plain_words(self), self._reach() as plain:
             connection = plain.execution_options(isolation_level="REPEATABLE READ")  # one snapshot for all queries
             with connection.begin():
                 yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
-        with _plain_words(self), self._engine.connect() as plain:
+        with _plain_words(self), self._reach() as plain:
             # Writers queue on a row lock; each statement after it sees what the writer before has committed.
             connection = plain.execution_options(isolation_level="READ COMMITTED")
             with connection.begin():
@@ -198,8 +205,8 @@ _MESSAGES = (
     (("malformed", "not a database", "invalid page", "could not read block", "corrupt", "encrypted", "unsupported file",
       "decode", "no such"),
      "is damaged. Go back to a backup that is not older than the last release"),
-    (("connection", "could not translate", "unable to open", "server", "timeout", "does not exist"),
-     "cannot be reached. Check the address, the permissions, and that the server runs"),
+    (("unable to open", "timeout", "does not exist"),
+     "cannot be reached. Check the address and the permissions"),
 )  # fmt: skip
 
 
@@ -208,11 +215,32 @@ def _plain_words(storage: SqliteStorage | PostgresStorage) -> Iterator[None]:
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error, UnicodeDecodeError) as problem:  # damaged text is not UTF-8
-        raise _unavailable(storage, str(getattr(problem, "orig", None) or problem)) from problem
+        if _cut_off(problem):
+            raise _unreachable(storage, problem) from problem
+        raise _unavailable(storage, _reason(problem)) from problem
+
+
+def _cut_off(problem: Exception) -> bool:
+    """Whether the connection to a server was lost: told by the driver, or by the server as it ends (SQLSTATE 08, 57P0x)."""
+    if not isinstance(problem, DBAPIError):
+        return False
+    state = getattr(problem.orig, "sqlstate", None) or ""
+    return problem.connection_invalidated or state.startswith(("08", "57P0"))
+
+
+def _reason(problem: Exception) -> str:
+    return " ".join(str(getattr(problem, "orig", None) or problem).split())
+
+
+def _unreachable(storage: SqliteStorage | PostgresStorage, problem: Exception) -> LedgerError:
+    return LedgerError(
+        f"the ledger {storage.name} cannot be reached ({_reason(problem)}). Nothing was released. This says nothing about what "
+        "is written in it: do not go back to a backup. Check the address, the user's rights and that the server runs, then "
+        "try again."
+    )
 
 
 def _unavailable(storage: SqliteStorage | PostgresStorage, reason: str) -> LedgerError:
-    reason = " ".join(reason.split())
     known = (words for signs, words in _MESSAGES if any(sign in reason.lower() for sign in signs))
     words = next(known, "does not answer as expected").format(timeout=storage.timeout)
     return LedgerError(f"the ledger {storage.name} {words} ({reason}). Nothing was released.")
