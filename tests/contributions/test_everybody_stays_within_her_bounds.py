@@ -302,7 +302,8 @@ def test_one_unit_of_joint_sgd_obeys_its_bound(clip: float, classes: int) -> Non
         labels = np.arange(len(y)) % 3
         errors = classification_errors(scores, labels) if classes else regression_errors(scores, y)
         means = unit_means(errors, X, np.zeros(len(y), dtype=int), 1)
-        sums = [clipped_units(means, np.zeros(means.shape[1]), clip), distance_counts(means, 0 * means[0], edges)]
+        centre = np.zeros(means.shape[1])
+        sums = [clipped_units(means, centre, clip), distance_counts(means, centre, edges)]
         sums += [clipped_records(errors[i : i + 1], X[i : i + 1], clip) for i in range(len(y))]
         for s in sums:
             assert np.isfinite(s.value).all(), kind

@@ -87,7 +87,9 @@ def batch_gradient_sums(block: Block, embedding: np.ndarray, batch: int, shift: 
     factors = clip_factors(squared_norms_of_products(pulled, heads), clip_norm)
     pulled[factors == 0] = 0.0
     heads[factors == 0] = 0.0
-    return ClippedSums((pulled * factors[:, None]).T @ heads, clip_norm, block.n_users)
+    clipped = pulled * factors[:, None]
+    chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+    return ClippedSums(sum(clipped[some].T @ heads[some] for some in chunks), clip_norm, block.n_users)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
