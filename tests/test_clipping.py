@@ -9,15 +9,18 @@ from scipy import sparse
 
 from commonground.clipping import (
     N_BINS,
+    SQUARED_EDGES,
     BinnedSums,
     BoundedScores,
     BoundedSum,
     DirectionSums,
     bin_of,
+    bins_of,
     clip_factors,
     from_symmetric_half,
     lower_edge,
     rounding_margin,
+    squared_norms_of_products,
     symmetric_half,
 )
 from commonground.contributions.convex_gradients import convex_gradient_sums
@@ -38,7 +41,7 @@ from commonground.contributions.whitened import whitened_gradient_sums
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.users import Block
-from populations import ragged_block, replace_person, strange_people
+from populations import no_rows, ragged_block, replace_person, strange_people
 
 D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
@@ -54,6 +57,7 @@ SCALE = centred_scale(LOW, HIGH, -3.0, 3.0, intercept=True)
 UNIT = unit_scale(LOW, HIGH, -3.0, 2.0, intercept=False)
 
 NOTHING = np.zeros((D, 0))
+NEIGHBOURS = {**strange_people(D), "no rows": no_rows(D)}
 
 
 def csr(block: Block) -> Block:
@@ -162,12 +166,11 @@ def how_far(before: BoundedSum | BoundedScores, after: BoundedSum | BoundedScore
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", STATISTICS)
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 def test_replacing_a_person_moves_the_sum_by_at_most_its_sensitivity(name: str, dtype: type, seed: int) -> None:
     block = ragged_block(seed, dtype=dtype)
     before = STATISTICS[name](block)
     largest = 0.0
-    for kind, (X, y) in strange_people(D).items():
+    for kind, (X, y) in NEIGHBOURS.items():
         with np.errstate(over="ignore"):
             neighbour = replace_person(block, person=seed + 3, X=X, y=y)
         after = STATISTICS[name](neighbour)
@@ -181,7 +184,6 @@ def test_replacing_a_person_moves_the_sum_by_at_most_its_sensitivity(name: str, 
 
 @pytest.mark.parametrize("weight", [0.0, 2.0**-20, 0.125, 1.0])
 @pytest.mark.parametrize("name", [name for name in STATISTICS if not name.startswith("paper")])
-@pytest.mark.filterwarnings("ignore:overflow:RuntimeWarning", "ignore:invalid:RuntimeWarning")
 def test_a_person_moves_the_sum_by_at_most_her_weight(name: str, weight: float) -> None:
     """Room for rounding is in units of the whole sensitivity: ``accounting.personal`` takes it off everybody's weight."""
     block = ragged_block(0)
@@ -189,7 +191,7 @@ def test_a_person_moves_the_sum_by_at_most_her_weight(name: str, weight: float) 
     weights[3] = weight
     block = replace(block, weights=weights)
     before = STATISTICS[name](block)
-    for kind, (X, y) in strange_people(D).items():
+    for kind, (X, y) in NEIGHBOURS.items():
         after = STATISTICS[name](replace_person(block, person=3, X=X, y=y))
         moved = how_far(before, after)
         assert moved <= (weight + rounding_margin(block.n_users)) * before.sensitivity, f"{kind} moved it by {moved}"
@@ -263,6 +265,18 @@ def test_binned_sums_clip_at_every_edge_like_the_slow_version(seed: int) -> None
             sums.clipped_at(edge, "g")
 
 
+@pytest.mark.parametrize("lowest", [-20, 0, N_BINS - 10])
+def test_nothing_is_clipped_where_the_grid_has_no_bins(lowest: int) -> None:
+    """Behind the last bin, which holds whatever is large, a window would pass on contributions of any size as they are."""
+    sums = mean_feature_sums(Block(np.full((2, D), 1e100), np.zeros(2), np.array([0, 2]), 0), lowest)
+    for edge in range(lowest + 1, lowest + WINDOW):
+        if 1 <= edge < N_BINS:
+            assert np.linalg.norm(sums.clipped_at(edge, "f").value) == pytest.approx(lower_edge(edge))
+        else:
+            with pytest.raises(ValueError, match="or of the grid"):
+                sums.clipped_at(edge, "f")
+
+
 @pytest.mark.parametrize("norm", [0.7, 1.0, 1.5, 2.0**-59, 2.0**59, 1e-30, 1e300])
 def test_bins_bound_the_norms_in_them(norm: float) -> None:
     b = bin_of(norm**2) if norm < 1e100 else bin_of(np.inf)
@@ -271,6 +285,31 @@ def test_bins_bound_the_norms_in_them(norm: float) -> None:
     if 0 < b < N_BINS - 1:
         assert norm <= lower_edge(b + 1)
     assert bin_of(0.0) == bin_of(np.nan) == bin_of(np.inf) == 0
+
+
+def test_what_is_below_the_grid_is_nothing() -> None:
+    """A denormal square has few bits: once it had a bin, and what was scaled by its root norm 3 instead of 1."""
+    first = lower_edge(1) ** 2
+    assert bin_of(first) == 1
+    assert [bin_of(square) for square in (np.nextafter(first, 0.0), 1e-300, 1e-310, 5e-324)] == [0] * 4
+    tiny = np.full((1, 1, 50), 1.5e-162)
+    tiny[0, 0, 0] = 1.6e-162  # the one entry whose square is not zero
+    sums = BinnedSums.of(tiny, np.ones(1), LOWEST, WINDOW)
+    assert sums.counts[0] == 1
+    assert not sums.unit.any()
+    assert not sums.raw.any()
+
+
+def test_the_edges_are_where_bins_begin() -> None:
+    np.testing.assert_array_equal(bins_of(SQUARED_EDGES), np.arange(1, N_BINS))
+    np.testing.assert_array_equal(bins_of(np.nextafter(SQUARED_EDGES, 0.0)), np.arange(N_BINS - 1))
+    np.testing.assert_allclose([lower_edge(b) for b in range(1, N_BINS)], np.sqrt(SQUARED_EDGES), rtol=1e-15)
+
+
+def test_a_norm_of_factors_is_trusted_only_where_both_are_precise() -> None:
+    """4e-162 · 1e154 is far below a clip of 0.1; its norm, of squares with two bits, must not be believed."""
+    one, other = np.array([[3.0], [4e-162], [1e154], [np.nan]]), np.array([[2.0], [1e154], [1e-154], [1.0]])
+    np.testing.assert_array_equal(squared_norms_of_products(one, other), [36.0, np.nan, np.nan, np.nan])
 
 
 def test_symmetric_half_is_an_isometry(seed: int) -> None:
@@ -286,7 +325,8 @@ def test_directions_longer_than_one_are_clipped() -> None:
 
 
 def test_clip_factors() -> None:
-    np.testing.assert_allclose(clip_factors(np.array([0.0, 1.0, 10.0, np.nan]), 5.0), [1.0, 1.0, 0.5, 0.0])
+    squares = np.array([0.0, 1.0, 100.0, np.nan, np.inf, 1e-310])
+    np.testing.assert_allclose(clip_factors(squares, 5.0), [0.0, 1.0, 0.5, 0.0, 0.0, 0.0])
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 A person's contribution is a vector (or matrix) whose size is not known in advance. People are sorted into bins of half
 an octave by the norm of their contribution, on a fixed public grid from 2⁻⁶⁰ to 2⁶⁰, and for each bin the sum is kept
-twice: as it is (``raw``) and with every contribution scaled to norm one (``unit``). From that, the sum clipped at any
-bin edge C follows without reading the rows again:
+twice: as it is (``raw``) and with every contribution scaled to norm one (``unit``). Who sends less than the grid begins with
+sends nothing (``bin_of``). From that, the sum clipped at any bin edge C follows without reading the rows again:
 
     Σ_j min(1, C/‖g_j‖) g_j  =  Σ_{bins below C} raw  +  C · Σ_{bins above C} unit.
 
@@ -24,16 +24,24 @@ from numba import njit
 
 N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
 LOWEST_EXPONENT = -120  # of the squared norm
+SQUARED_EDGES = 2.0 ** (LOWEST_EXPONENT + np.arange(N_BINS - 1))  # the squared norms at which bins 1 … 241 begin
+_LEAST_SQUARE = float(SQUARED_EDGES[0])
+SMALLEST, LARGEST = 1e-60, 1e60  # squares within these bounds can be multiplied in any order at full precision
 CHUNK = 2048  # people added up together before their sum is added to the others'
 
 
 @njit(inline="always")
 def bin_of(squared_norm):  # type: ignore[no-untyped-def]
-    """Half an octave of the norm is an octave of its square: the exponent of a float, no logarithm needed."""
-    if not squared_norm > 0.0 or squared_norm == math.inf:  # NaN, too, lands here
+    """The bin of a squared norm, on the processor as on a device (``engines.device.size_bins``): the last edge not above it.
+
+    Half an octave of the norm is an octave of its square: the exponent of a float, no logarithm needed. Below the first edge
+    there is only bin 0: squares of very small numbers are denormal, so their sum may be a tenth of the true one, and what is
+    divided by its root not of norm one but of three.
+    """
+    if not squared_norm >= _LEAST_SQUARE or squared_norm == math.inf:  # NaN, too, lands here
         return 0
     exponent = math.frexp(squared_norm)[1] - 1
-    return min(max(exponent - LOWEST_EXPONENT, 0), N_BINS - 2) + 1
+    return min(exponent - LOWEST_EXPONENT, N_BINS - 2) + 1
 
 
 @njit(cache=True)
@@ -42,6 +50,21 @@ def bins_of(squared_norms):  # type: ignore[no-untyped-def]
     for j in range(squared_norms.shape[0]):
         bins[j] = bin_of(squared_norms[j])
     return bins
+
+
+def squared_norms(contributions: np.ndarray) -> np.ndarray:
+    """‖g_j‖² of each of (people, …) contributions; inf or NaN where that is not a number."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.square(contributions).sum(axis=tuple(range(1, contributions.ndim)))
+
+
+def squared_norms_of_products(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """‖a_j b_jᵀ‖² = ‖a_j‖²‖b_j‖² of (people, …) a and b; NaN where a factor is too small or too large to be precise."""
+    squares = squared_norms(one), squared_norms(other)
+    proper = [(s > SMALLEST) & (s < LARGEST) for s in squares]
+    return np.where(
+        proper[0] & proper[1], np.where(proper[0], squares[0], 1.0) * np.where(proper[1], squares[1], 1.0), np.nan
+    )
 
 
 def lower_edge(bin_index: float) -> float:
@@ -180,8 +203,7 @@ class BinnedSums:
     @classmethod
     def of(cls, contributions: np.ndarray, weights: np.ndarray, lowest: int, window: int) -> "BinnedSums":
         """Bin and add up (people, k, d) contributions that are already at hand."""
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite lands in bin 0
-            squared = (contributions**2).sum(axis=(1, 2))
+        squared = squared_norms(contributions)  # what is not finite lands in bin 0
         bins = bins_of(squared)
         norms = np.sqrt(np.where(bins > 0, squared, 1.0))[:, None, None]
         raw = np.zeros((window, *contributions.shape[1:]))
@@ -212,23 +234,31 @@ class BinnedSums:
 
     def clipped_at(self, edge: int, name: str) -> BoundedSum:
         """The sum of the contributions, each clipped to the lower edge of bin ``edge``; replacing one moves it by 2C."""
-        cut = edge - self.lowest
-        if not 0 < cut < len(self.raw):
-            raise ValueError(f"edge {edge} is outside the window of {len(self.raw)} bins from {self.lowest}")
-        clip_norm = lower_edge(edge)
+        clip_norm, cut = checked_edge(edge, self.lowest, len(self.raw)), edge - self.lowest
         value = self.raw[:cut].sum(axis=0) + clip_norm * self.unit[cut:].sum(axis=0)
         return BoundedSum(value, 2.0 * clip_norm * (1.0 + rounding_margin(self.n_users)), name)
 
 
-def clip_factors(norms: np.ndarray, clip_norm: float) -> np.ndarray:
-    """What each contribution is multiplied by so that its norm is at most ``clip_norm``; zero where it is not finite.
+def checked_edge(edge: int, lowest: int, window: int) -> float:
+    """The norm at bin ``edge``, to which sums can be clipped: one that the window of bins from ``lowest`` can tell apart.
 
-    >>> clip_factors(np.array([0.5, 4.0, np.inf, np.nan]), clip_norm=2.0).tolist()
-    [1.0, 0.5, 0.0, 0.0]
+    The last bin has no upper end, and so has a bin behind it: nothing is clipped to where the grid ends.
     """
-    with np.errstate(invalid="ignore", divide="ignore"):
-        factors = np.minimum(1.0, clip_norm / norms)
-    return np.where(np.isfinite(norms), factors, 0.0)
+    if not (lowest < edge < lowest + window and 1 <= edge < N_BINS):
+        raise ValueError(
+            f"edge {edge} is outside the window of {window} bins from {lowest} or of the grid of {N_BINS} bins"
+        )
+    return lower_edge(edge)
+
+
+def clip_factors(squared_norms: np.ndarray, clip_norm: float) -> np.ndarray:
+    """What each contribution is multiplied by so that its norm is at most ``clip_norm``; zero in bin 0: see ``bin_of``.
+
+    >>> clip_factors(np.array([0.25, 16.0, 1e-300, np.inf, np.nan]), clip_norm=2.0).tolist()
+    [1.0, 0.5, 0.0, 0.0, 0.0]
+    """
+    sends = bins_of(squared_norms) > 0
+    return np.where(sends, np.minimum(1.0, clip_norm / np.sqrt(np.where(sends, squared_norms, 1.0))), 0.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -267,9 +297,9 @@ class DirectionSums:
     @classmethod
     def of(cls, directions: np.ndarray, weights: np.ndarray) -> "DirectionSums":
         """Clip each row to norm one and add up the outer products, each times its person's weight."""
-        norms = np.linalg.norm(directions, axis=1)
-        finite = np.where(np.isfinite(norms)[:, None], directions, 0.0)
-        inside = finite * (clip_factors(norms, 1.0) * np.sqrt(weights))[:, None]
+        factors = clip_factors(squared_norms(directions), 1.0)
+        finite = np.where(factors[:, None] > 0.0, directions, 0.0)
+        inside = finite * (factors * np.sqrt(weights))[:, None]
         chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
         return cls(sum(chunk.T @ chunk for chunk in chunks), len(inside))
 

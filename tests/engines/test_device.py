@@ -20,6 +20,7 @@ from commonground.engines.device import DeviceEngine, size_bins
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
 from commonground.users import Users
+from populations import random_person, strange_people
 
 NO_GPU = "needs an NVIDIA GPU with CuPy"
 
@@ -106,6 +107,26 @@ def test_who_takes_part_may_change_from_sum_to_sum(engine: DeviceEngine) -> None
         np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
 
 
+def test_people_of_later_blocks_keep_their_own_weights(engine: DeviceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+    users = ragged(300)
+    users = users.weighted(np.random.default_rng(1).integers(1, 2**10, users.n_users) / 2.0**10)
+    public = (np.eye(6)[:, :2], None, 0.0, False, 113)
+    expected = embedding_gradient_sums(next(users.blocks()), *public)
+    in_one = Users.blocks
+    monkeypatch.setattr(Users, "blocks", lambda self, max_bytes=None: in_one(self, 6000))
+    ours = engine.sum_over_people(users, embedding_gradient_sums, *public)
+    assert len(engine._rows) > 3
+    np.testing.assert_array_equal(ours.whole_histogram("h").value, expected.whole_histogram("h").value)
+    np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
+
+
+def test_nothing_is_clipped_outside_the_window(engine: DeviceEngine) -> None:
+    sums = engine.sum_over_people(ragged(10), embedding_gradient_sums, np.eye(6)[:, :2], None, 0.0, False, 113)
+    for edge in (113, 113 + 16, 242):
+        with pytest.raises(ValueError, match="outside the window"):
+            sums.clipped_at(edge, "c")
+
+
 def test_rows_are_seen_in_the_coordinates_asked_for(engine: DeviceEngine) -> None:
     users, public = ragged(200), (np.eye(6)[:, :2], None, 0.0, False, 113)
     turned = np.random.default_rng(5).standard_normal((6, 6))
@@ -151,3 +172,30 @@ def test_on_a_gpu_results_are_those_of_the_processor(local: bool, dtype: type, c
     settings = {"epsilon": 4.0, "fit_intercept": local, "shared_mean": local, "n_rounds": 8, "simulation_seed": 3}
     here, there = (cg.PrivateFedRep(device=device, **settings).fit(users).billboard_ for device in ("cpu", "cuda"))
     np.testing.assert_allclose(there.embedding, here.embedding, atol=1e-8 if dtype is np.float64 else 1e-3)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
+@pytest.mark.parametrize("local", [False, True])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_on_a_gpu_nobody_sends_more_than_her_bin_allows(local: bool, dtype: type) -> None:
+    """Rows of any size from 5e-324 to 1.8e308: what has a bin has its norm, and scaled by it norm one."""
+    from commonground.contributions.device_gradients import person_gradients, weighted_sum
+
+    d, rng = 6, np.random.default_rng(0)
+    with np.errstate(over="ignore"):
+        people = [(X.astype(dtype), y.astype(dtype)) for X, y in strange_people(d).values()]
+    people += [random_person(rng, d, dtype) for _ in range(3000)]
+    offsets = np.concatenate([[0], np.cumsum([len(y) for _, y in people])])
+    X, y = (np.concatenate(parts) for parts in zip(*people, strict=True))
+    W = np.linalg.qr(rng.standard_normal((d, 2)))[0].T
+    there = [torch.tensor(values, device="cuda") for values in (X, y, offsets, W.astype(dtype))]
+    sent = person_gradients(*there, 2, 0.0, local)
+    bins = size_bins(sent.squared)
+    some = (bins > 0).cpu().numpy()
+    assert 100 < some.sum() < len(people)
+    g, factors, squared = (values.cpu().numpy().astype(np.float64)[some] for values in sent)
+    np.testing.assert_array_equal(bins.cpu().numpy()[some], bins_of(squared))
+    units = factors[:, :, None] * g[:, None, :] / np.sqrt(squared)[:, None, None]
+    np.testing.assert_allclose(np.sqrt((units**2).sum(axis=(1, 2))), 1.0, rtol=1e-9)
+    one_by_one = torch.where(bins > 0, 1.0 / torch.sqrt(sent.squared), 0.0)
+    np.testing.assert_allclose(weighted_sum(sent, one_by_one).cpu().numpy(), units.sum(axis=0), rtol=1e-7, atol=1e-7)

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, N_BINS, BinnedSums, bin_of
+from commonground.clipping import CHUNK, LARGEST, N_BINS, SMALLEST, BinnedSums, bin_of
 from commonground.contributions.gradients import WINDOW
-from commonground.contributions.kernels import LARGEST, SMALLEST
 from commonground.heads.convex import LOSSES, convex_head, pull
 from commonground.users import Block
 

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, BinnedSums, PositiveSums
+from commonground.clipping import CHUNK, LARGEST, SMALLEST, BinnedSums, PositiveSums
 from commonground.contributions.embedding_moments import add_moment, moment_norm_squared
 from commonground.contributions.gradients import WINDOW
-from commonground.contributions.kernels import LARGEST, SMALLEST
 from commonground.contributions.lanes import LANES
 from commonground.engines.local import Sum
 from commonground.users import Block

@@ -6,7 +6,8 @@
 // which goes over her rows in pieces, and reads them a second time.
 //
 // Compiled for REAL rows and LABEL labels (float or double), D features, K directions, HAS_MEAN, CENTRED, ROWS rows and PEOPLE people at a time,
-// THREADS threads, and BLOCKS blocks side by side; device_gradients.py says which. Nothing is added up in an order that could change from run to run.
+// THREADS threads, and BLOCKS blocks side by side, with the bounds SMALLEST and LARGEST and the TINY_RIDGE of the processor's kernels;
+// device_gradients.py says which. Nothing is added up in an order that could change from run to run.
 
 typedef long long int64;
 
@@ -128,7 +129,7 @@ UNROLLED
     }
     double ridge = 0.0;
 UNROLLED
-    for (int a = 0; a < K; a++) ridge += 1e-6 * A[a][a];
+    for (int a = 0; a < K; a++) ridge += TINY_RIDGE * A[a][a];
 UNROLLED
     for (int a = 0; a < K; a++) A[a][a] += ridge;
     bool solvable = true;
@@ -195,7 +196,7 @@ __device__ void send(Shared& s, int people, int64 j, REAL* g, double* factors, d
 #pragma unroll
             for (int a = 0; a < K; a++) vv += s.head[p][a] * s.head[p][a];
             const double freedom = s.start[p + 1] - s.start[p] - K - CENTRED, scale = 1.0 / (freedom * vv);
-            const bool fit = freedom > 0.0 && vv > 1e-60 && vv < 1e60 && gg > 1e-60 && gg < 1e60;
+            const bool fit = freedom > 0.0 && vv > SMALLEST && vv < LARGEST && gg > SMALLEST && gg < LARGEST;
             for (int a = 0; a < K; a++) factors[(j + p) * K + a] = s.head[p][a] * scale;
             squared[j + p] = fit ? gg * vv * scale * scale : nan("");
         }

@@ -14,9 +14,9 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, N_BINS, PositiveSums, SizeCounts, bin_of
+from commonground.clipping import CHUNK, LARGEST, N_BINS, SMALLEST, PositiveSums, SizeCounts, bin_of
 from commonground.contributions.directions import solve_in_place
-from commonground.contributions.kernels import FAST, LARGEST, SMALLEST, TINY_RIDGE
+from commonground.contributions.kernels import FAST, TINY_RIDGE
 from commonground.contributions.lanes import LANES, item, load, multiply_add, pointer, splat, store, zeros
 from commonground.users import Block
 
@@ -143,10 +143,10 @@ def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, ma
         scale = 1.0 / (m - local_intercept)
         squared = moment_norm_squared(R, m, d) * scale * scale  # v vᵀ/‖v‖² has norm one
         if not (solved and SMALLEST < vv < LARGEST and SMALLEST < squared < LARGEST):
-            counts[0] += weights[j]
-            continue
-        counts[bin_of(squared)] += weights[j]
-        if clip_norm > 0.0:
+            squared = math.nan
+        b = bin_of(squared)
+        counts[b] += weights[j]
+        if b > 0 and clip_norm > 0.0:
             clip = min(1.0, clip_norm / math.sqrt(squared))
             factor = math.sqrt(weights[j] * clip * scale / vv)
             for a in range(k):

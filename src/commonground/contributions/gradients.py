@@ -39,8 +39,14 @@ def embedding_gradient_sums(
 
 def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
     """Person j sends the mean of her rows."""
+    sizes = np.diff(block.offsets)
+    some = (
+        sizes > 0
+    )  # reduceat would give a person without rows the first row of the next, and raise behind the last row
+    means = np.zeros((block.n_users, block.X.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):
-        means = np.add.reduceat(block.X.astype(np.float64), block.offsets[:-1]) / np.diff(block.offsets)[:, None]
+        totals = np.add.reduceat(block.X.astype(np.float64), block.offsets[:-1][some])
+        means[some] = totals / sizes[some, None]
     return BinnedSums.of(means[:, None, :], block.person_weights, lowest, WINDOW)
 
 
@@ -54,7 +60,8 @@ def mean_gradient_sums(
     ``centre``: a public point that is taken from every row first.
     """
     if centre is not None and centre.any():
-        block = replace(block, X=block.X - centre.astype(block.X.dtype))
+        with np.errstate(over="ignore", invalid="ignore"):
+            block = replace(block, X=block.X - centre.astype(block.X.dtype))
     counts, raw, unit = kernels.mean_gradients(
         block.X, block.y, block.offsets, block.person_weights, mean.astype(block.X.dtype), intercept, centred,
         float(constant), lowest, WINDOW, int(np.diff(block.offsets).max()),

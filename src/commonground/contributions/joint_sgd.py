@@ -5,17 +5,19 @@ A record's gradient is its error times its features, e_i ⊗ x_i, so its norm is
 
 import numpy as np
 
-from commonground.clipping import SampledSum, clip_factors
+from commonground.clipping import SampledSum, clip_factors, squared_norms, squared_norms_of_products
 
 
 def regression_errors(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
     """d ½(score − y)² / d score, (n, 1)."""
-    return scores - y[:, None]
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is clipped to nothing
+        return scores - y[:, None]
 
 
 def classification_errors(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
     """d cross-entropy / d scores: probabilities less the one-hot label, (n, classes)."""
-    shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
+    with np.errstate(over="ignore", invalid="ignore"):
+        shifted = np.exp(scores - scores.max(axis=1, keepdims=True))
     probabilities = shifted / shifted.sum(axis=1, keepdims=True)
     probabilities[np.arange(len(y)), y] -= 1.0
     return probabilities
@@ -23,17 +25,16 @@ def classification_errors(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 def unit_means(errors: np.ndarray, X: np.ndarray, unit: np.ndarray, n_units: int) -> np.ndarray:
     """(units, classes · d): the mean gradient of each unit's rows; zero for a unit without rows."""
-    rows = (errors[:, :, None] * X[:, None, :]).reshape(len(X), errors.shape[1] * X.shape[1])  # a sample may be empty
-    sums = np.zeros((n_units, rows.shape[1]))
-    np.add.at(sums, unit, rows)
+    sums = np.zeros((n_units, errors.shape[1] * X.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = (errors[:, :, None] * X[:, None, :]).reshape(len(X), sums.shape[1])  # a sample may be empty
+        np.add.at(sums, unit, rows)
     return sums / np.maximum(np.bincount(unit, minlength=n_units), 1)[:, None]
 
 
 def clipped_records(errors: np.ndarray, X: np.ndarray, clip_norm: float) -> SampledSum:
     """Σ clip(e_i ⊗ x_i; C) over records, never built row by row."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        norms = np.linalg.norm(errors, axis=1) * np.linalg.norm(X, axis=1)
-    factors = clip_factors(norms, clip_norm)
+    factors = clip_factors(squared_norms_of_products(errors, X), clip_norm)
     kept = factors > 0
     return SampledSum(((errors[kept] * factors[kept, None]).T @ X[kept]).ravel(), clip_norm)
 
@@ -42,9 +43,8 @@ def clipped_units(means: np.ndarray, centre: np.ndarray, clip_norm: float) -> Sa
     """Σ over units of clip(mean gradient − centre; C); the centre is public."""
     with np.errstate(over="ignore", invalid="ignore"):
         away = means - centre
-        norms = np.linalg.norm(away, axis=1)
-    away = np.where(np.isfinite(norms)[:, None], away, 0.0)
-    return SampledSum(clip_factors(norms, clip_norm) @ away, clip_norm)
+    factors = clip_factors(squared_norms(away), clip_norm)
+    return SampledSum(factors @ np.where(factors[:, None] > 0.0, away, 0.0), clip_norm)
 
 
 def distance_counts(means: np.ndarray, centre: np.ndarray, edges: np.ndarray) -> SampledSum:

@@ -15,7 +15,7 @@ from collections import namedtuple
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, N_BINS, bin_of
+from commonground.clipping import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.contributions.lanes import (
     LANES,
     doubles,
@@ -39,7 +39,6 @@ from commonground.contributions.lanes import (
 )
 
 FAST = {"reassoc", "contract", "arcp", "nsz"}
-SMALLEST, LARGEST = 1e-60, 1e60  # squares within these bounds can be multiplied in any order at full precision
 TINY_RIDGE = 1e-6  # of the Gram matrix's trace: keeps the head of a person with collinear rows finite
 QUEUE = 4  # contributions to a bin that are added at once: the accumulators are loaded and stored a quarter as often
 BATCH_BYTES = 32768  # of rows: a batch of people ends here, so that its rows are still cached when they are read again

@@ -65,7 +65,7 @@ def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, la
                 for a in range(size):
                     for b in range(a + 1):
                         own[a, b] += z[a] * z[b]
-            sums[chunk] += weights[j] / (offsets[j + 1] - offsets[j]) * own
+            sums[chunk] += weights[j] / max(offsets[j + 1] - offsets[j], 1) * own
     return sums
 
 

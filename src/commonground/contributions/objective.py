@@ -1,14 +1,17 @@
 """The plain least-squares objective of the shared embedding, for the baseline without privacy."""
 
+import math
+
 import numpy as np
 from numba import njit, prange
 
+from commonground.contributions.directions import solve_in_place
 from commonground.users import Block
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _residuals(X, y, offsets, U, w, local_intercept):  # type: ignore[no-untyped-def]
-    """Per person: Xᵀ r and v with r the residual of her least-squares head v, and ‖r‖²."""
+    """Per person: Xᵀ r and v with r the residual of her least-squares head v, and ‖r‖²; zeros where a number is not finite."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     pulled, heads, losses = np.zeros((n, d)), np.zeros((n, k)), np.zeros(n)
     for j in prange(n):
@@ -25,19 +28,20 @@ def _residuals(X, y, offsets, U, w, local_intercept):  # type: ignore[no-untyped
             r -= r.mean()
             for c in range(k):
                 A[:, c] -= A[:, c].mean()
-        gram = A.T @ A
+        gram, v = A.T @ A, A.T @ r
         trace = np.trace(gram)
-        if not trace > 0.0:
-            continue
         for c in range(k):
             gram[c, c] += 1e-9 * trace
-        v = np.linalg.solve(gram, A.T @ r)
+        if not solve_in_place(gram, v):
+            continue
         r -= A @ v
+        loss, g = 0.0, np.zeros(d)
         for i in range(m):
-            losses[j] += r[i] * r[i]
+            loss += r[i] * r[i]
             for a in range(d):
-                pulled[j, a] += r[i] * X[lo + i, a]
-        heads[j] = v
+                g[a] += r[i] * X[lo + i, a]
+        if loss < math.inf and (v * v).sum() * (g * g).sum() < math.inf:
+            losses[j], pulled[j], heads[j] = loss, g, v
     return pulled, heads, losses
 
 

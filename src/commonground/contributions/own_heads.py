@@ -6,9 +6,8 @@ Both are scale-free: a person says no more than another, whatever her labels' si
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import N_BINS, DirectionSums, SizeCounts, bins_of
+from commonground.clipping import LARGEST, N_BINS, SMALLEST, DirectionSums, SizeCounts, bins_of
 from commonground.contributions.embedding_moments import head_in_place
-from commonground.contributions.kernels import LARGEST, SMALLEST
 from commonground.users import Block
 
 

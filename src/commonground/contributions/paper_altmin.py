@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, ClippedSums, PositiveSums, SymmetricSums
+from commonground.clipping import CHUNK, LARGEST, SMALLEST, ClippedSums, PositiveSums, SymmetricSums
 from commonground.contributions.embedding_moments import add_moment, head_in_place, whole_matrix
-from commonground.contributions.kernels import FAST, LARGEST, SMALLEST
+from commonground.contributions.kernels import FAST
 from commonground.contributions.lanes import LANES
 from commonground.users import Block
 

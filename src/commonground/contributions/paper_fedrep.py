@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, ClippedSums, clip_factors
+from commonground.clipping import CHUNK, ClippedSums, bin_of, clip_factors, squared_norms_of_products
 from commonground.users import Block
 
 
@@ -31,9 +31,10 @@ def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
                     s[c] += a[c]
             # The norm is that of the very matrix that is added: a norm from a formula could miss its rounding.
             scale = 2.0 / (m * (m - 1.0))  # as printed, although only half of the rows are summed
-            norm = scale * math.sqrt((Z * Z).sum())
-            if norm > 0.0 and norm < math.inf:
-                sums[chunk] += Z * (scale * min(1.0, clip_norm / norm))
+            Z *= scale
+            squared = (Z * Z).sum()
+            if bin_of(squared) > 0:
+                sums[chunk] += Z * min(1.0, clip_norm / math.sqrt(squared))
     return sums
 
 
@@ -83,12 +84,12 @@ def batch_gradient_sums(block: Block, embedding: np.ndarray, batch: int, shift: 
     Batches are taken from the first half of a person's rows, at a place that moves on from round to round.
     """
     pulled, heads = _batch_gradients(block.X, block.y, block.offsets, embedding, batch, shift)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is clipped to nothing, silently
-        norms = np.linalg.norm(pulled, axis=1) * np.linalg.norm(heads, axis=1)
-    factors = clip_factors(norms, clip_norm)
+    factors = clip_factors(squared_norms_of_products(pulled, heads), clip_norm)
     pulled[factors == 0] = 0.0
     heads[factors == 0] = 0.0
-    return ClippedSums((pulled * factors[:, None]).T @ heads, clip_norm, block.n_users)
+    clipped = pulled * factors[:, None]
+    chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+    return ClippedSums(sum(clipped[some].T @ heads[some] for some in chunks), clip_norm, block.n_users)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -105,6 +106,6 @@ def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
             for c in range(d):
                 for q in range(k):
                     A[i, q] += X[lo + i, c] * U[c, q]
-        if np.isfinite(A).all() and np.isfinite(labels).all():  # else LAPACK would raise and stop everybody
+        if hi > lo and np.isfinite(A).all() and np.isfinite(labels).all():  # else LAPACK would raise and stop everybody
             heads[j] = np.linalg.lstsq(A, labels)[0]
     return heads

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numba import njit, prange
 
-from commonground.clipping import CHUNK, N_BINS, BinnedSums, SymmetricSums, bin_of
+from commonground.clipping import CHUNK, LARGEST, N_BINS, SMALLEST, BinnedSums, SymmetricSums, bin_of
 from commonground.contributions.directions import solve_in_place
 from commonground.contributions.gradients import WINDOW
-from commonground.contributions.kernels import LARGEST, SMALLEST, TINY_RIDGE
+from commonground.contributions.kernels import TINY_RIDGE
 from commonground.users import Block
 
 LANES = 4

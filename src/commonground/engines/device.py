@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from commonground.clipping import LOWEST_EXPONENT, N_BINS, BoundedSum, ClippedSums, SizeCounts, lower_edge
+from commonground.clipping import N_BINS, SQUARED_EDGES, BoundedSum, ClippedSums, SizeCounts, checked_edge
 from commonground.contributions.coordinates import in_coordinates
 from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
 from commonground.engines.local import sum_over_blocks
@@ -118,9 +118,8 @@ def size_bins(squared: "torch.Tensor") -> "torch.Tensor":
     """`clipping.bins_of`, where the numbers are."""
     import torch
 
-    proper = (squared > 0.0) & torch.isfinite(squared)
-    exponent = torch.frexp(torch.where(proper, squared, 1.0)).exponent - 1
-    return torch.where(proper, (exponent - LOWEST_EXPONENT).clamp(0, N_BINS - 2) + 1, 0)
+    edges = torch.tensor(SQUARED_EDGES, device=squared.device)
+    return torch.where(torch.isfinite(squared), torch.bucketize(squared, edges, right=True), 0)
 
 
 class DeviceSums:
@@ -153,7 +152,7 @@ class DeviceSums:
 
         from commonground.contributions.device_gradients import weighted_sum
 
-        clip_norm, sums, n_users = lower_edge(edge), [], 0
+        clip_norm, sums, n_users = checked_edge(edge, self._lowest, WINDOW), [], 0
         for people, bins, weights in self._parts:
             above = clip_norm / torch.sqrt(people.squared)
             factors = torch.where(bins == 0, 0.0, torch.where(bins < edge, 1.0, above))
