@@ -24,6 +24,7 @@ from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsi
 from commonground.accounting.sampled import REPLACE
 from commonground.claims import UnbelievableError, check_claim, check_finite, check_shapes
 from commonground.errors import BillboardError, InputError
+from commonground.heads.arithmetic import shared_scores
 from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
 from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
@@ -177,12 +178,12 @@ class Billboard:
             return OwnModels.nobody(self.n_features)
         usually = OWN if self.statement.sharing_pays is False else HEAD
         model = self.embedding, self.mean, self.intercept, self.fit_intercept
-        return keep_best(block, *model, self.fit_heads, usually, heads, own_intercepts)
+        return keep_best(block, *model, self.prior, usually, heads, own_intercepts)
 
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
         X = check_features(X, self.n_features, self.feature_names)
-        return self.intercept + (np.zeros(X.shape[0]) if self.mean is None else X @ self.mean)
+        return shared_scores(X, self.mean, self.intercept)
 
     def personalize(self, X: Any, y: Any) -> Head:
         """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget."""

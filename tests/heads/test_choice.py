@@ -12,7 +12,7 @@ from commonground.accounting.events import GaussianEvent
 from commonground.billboard import Billboard, Statement
 from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left_out
 from commonground.heads.files import Heads
-from commonground.heads.ridge import STRENGTHS, fit_heads
+from commonground.heads.ridge import STRENGTHS
 from commonground.users import Block
 
 
@@ -59,17 +59,14 @@ def board_of(U: np.ndarray, mean: np.ndarray, pays: bool = True) -> Billboard:
 def test_everybody_keeps_what_is_clearly_better() -> None:
     block, U, mean, kind = three_kinds()
 
-    def fit(rows: Block) -> tuple[np.ndarray, np.ndarray]:
-        return fit_heads(rows, U, mean, 0.0, False)
-
-    usually_head = choose(block, U, mean, 0.0, False, fit, HEAD)
+    usually_head = choose(block, U, mean, 0.0, False, None, HEAD)
     assert (usually_head[kind == HEAD] == HEAD).all()
     assert (usually_head[kind == OWN] == OWN).all()
     assert (
-        choose(block, U, mean, 0.0, False, fit, OWN)[kind != SHARED] == OWN
+        choose(block, U, mean, 0.0, False, None, OWN)[kind != SHARED] == OWN
     ).all()  # it has to be ten times better there
     few = replace(block, X=block.X[:4], y=block.y[:4], offsets=np.array([0, 4]))
-    assert choose(few, U, mean, 0.0, False, fit, HEAD) == [HEAD]  # too few rows to judge by
+    assert choose(few, U, mean, 0.0, False, None, HEAD) == [HEAD]  # too few rows to judge by
 
 
 def test_fit_personalize_and_files_agree(tmp_path: Path) -> None:

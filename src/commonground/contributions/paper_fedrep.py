@@ -6,6 +6,8 @@ import numpy as np
 from numba import njit, prange
 
 from commonground.clipping import CHUNK, ClippedSums, bin_of, clip_factors, squared_norms_of_products
+from commonground.heads.arithmetic import least_squares, rescale
+from commonground.heads.ridge import back_to_scale
 from commonground.users import Block
 
 
@@ -106,6 +108,10 @@ def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
             for c in range(d):
                 for q in range(k):
                     A[i, q] += X[lo + i, c] * U[c, q]
-        if hi > lo and np.isfinite(A).all() and np.isfinite(labels).all():  # else LAPACK would raise and stop everybody
-            heads[j] = np.linalg.lstsq(A, labels)[0]
+        rows_exponent, rows_finite = rescale(A)
+        labels_exponent, labels_finite = rescale(labels)
+        if rows_finite and labels_finite:  # not by LAPACK, which raises and whose rounding is its own
+            least_squares(A, labels, heads[j])
+            if not back_to_scale(heads[j], 0.0, rows_exponent, labels_exponent)[1]:
+                heads[j] = 0.0
     return heads

@@ -13,6 +13,7 @@ from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard import Billboard, check_features, name_each_other
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.heads.choice import OwnModels
+from commonground.heads.everybody import EverybodysHeads, fit_everybody
 from commonground.ledger import Ledger, SharedLedger
 from commonground.users import Block, Users
 
@@ -121,16 +122,8 @@ class PersonalModel(BaseEstimator):
         if not getattr(self, "keep_heads", True) or not users.rows_are_here:
             self.heads_ = self.own_intercepts_ = self.own_models_ = None
             return
-        board = self.billboard_
-        alone = []
-        self.heads_ = np.empty((users.n_users, board.rank))
-        self.own_intercepts_ = np.empty(users.n_users)
-        for block in users.blocks():
-            here = slice(block.first, block.first + block.n_users)
-            heads, intercepts = self._block_heads(block)
-            alone.append((block.first, board.keep_best(block, heads, intercepts)))
-            self.heads_[here], self.own_intercepts_[here] = heads, intercepts
-        self.own_models_ = OwnModels.of_blocks(alone)
+        everybody = fit_everybody(self.billboard_, users, self._block_heads)
+        self.heads_, self.own_intercepts_, self.own_models_ = everybody.weights, everybody.intercepts, everybody.own
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         return self.billboard_.fit_heads(block)
@@ -140,9 +133,8 @@ class PersonalModel(BaseEstimator):
         check_is_fitted(self, "billboard_")
         board = self.billboard_
         X = check_features(X, board.n_features, board.feature_names)
-        prediction = board.predict(X)
         if users is None:
-            return prediction
+            return board.predict(X)
         ids = _as_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
@@ -158,11 +150,8 @@ class PersonalModel(BaseEstimator):
                 f"user {ids[int(np.argmax(unknown))]!r} was not in training ({int(unknown.sum())} rows of unknown "
                 "people). Use strict=False for the shared prediction, or billboard_.personalize for a head of her own."
             )
-        known = ~unknown
-        own = ((X[known] @ board.embedding) * self.heads_[position[known]]).sum(axis=1)
-        prediction[known] += own + self.own_intercepts_[position[known]]
-        self.own_models_.predict_into(prediction, X, position)
-        return prediction
+        everybody = EverybodysHeads(self.heads_, self.own_intercepts_, self.own_models_)
+        return everybody.predict(board, X, position)
 
     def score(self, X: Any, y: Any, users: Any = None) -> float:
         """R² of the personal predictions."""

@@ -28,6 +28,7 @@ from commonground.contributions.joint_sgd import (
 )
 from commonground.errors import InputError, PrivacyWarning
 from commonground.gate import SampledReleases, randomness_from
+from commonground.heads.owners import cross_entropy, owner_scores, ridge_change
 from commonground.joint_board import JointStatement, SharedParameters, paying
 from commonground.ledger import Ledger, SharedLedger
 
@@ -144,16 +145,15 @@ class _JointSGD(BaseEstimator):
         X = self._rows(X)
         if X.shape[1] != self.n_features_in_ + int(self.fit_intercept):
             raise InputError(f"expected rows of {self.n_features_in_} features, got an array of shape {X.shape}.")
-        coefficients = np.broadcast_to(self._shared, (len(X), len(self._shared)))
+        owner_of = np.full(len(X), -1)
         if owners is not None:
             owners = np.asarray(owners)
             if len(owners) != len(X):
                 raise InputError(f"got {len(X)} rows but {len(owners)} owners; give one owner for each row.")
             at = np.searchsorted(self.owner_ids_, owners).clip(max=len(self.owner_ids_) - 1)
-            known = self.owner_ids_[at] == owners
-            coefficients = coefficients + np.where(known[:, None], self._personal[at], 0.0)
-        found: np.ndarray = np.einsum("nkd,nd->nk", coefficients.reshape(len(X), self._n_outputs, -1), X)
-        return found
+            owner_of = np.where(self.owner_ids_[at] == owners, at, -1)
+        shape = self._n_outputs, X.shape[1]
+        return owner_scores(X, self._shared.reshape(shape), self._personal.reshape(-1, *shape), owner_of)
 
     def _rows(self, X: Any) -> np.ndarray:
         matrix = as_floats(X, "features")
@@ -389,8 +389,7 @@ class JointSGDRegressor(_JointSGD):
         return regression_errors(scores, y)
 
     def _solve(self, X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:
-        change = np.linalg.solve(X.T @ X + ridge * np.eye(X.shape[1]), X.T @ (y - X @ towards))
-        return np.asarray(towards + change)
+        return towards + ridge_change(X, y, towards, ridge)
 
 
 class JointSGDClassifier(_JointSGD):
@@ -443,10 +442,10 @@ class JointSGDClassifier(_JointSGD):
         from scipy.optimize import minimize
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            scores = X @ flat.reshape(self._n_outputs, -1).T
-            top = scores.max(axis=1)
-            losses = top + np.log(np.exp(scores - top[:, None]).sum(axis=1)) - scores[np.arange(len(y)), y]
-            slope = (classification_errors(scores, y).T @ X).ravel() + ridge * (flat - towards)
-            return float(losses.sum() + ridge / 2 * ((flat - towards) ** 2).sum()), slope
+            loss, slope = cross_entropy(X, y, flat.reshape(self._n_outputs, -1))
+            away = flat - towards
+            return loss + ridge / 2 * float((away**2).sum()), slope.ravel() + ridge * away
 
-        return np.asarray(minimize(objective, towards, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x)
+        with np.errstate(all="ignore"):  # numbers too large for exp: then the owner keeps what is shared
+            found = minimize(objective, towards, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+        return np.asarray(found) if np.isfinite(found).all() else towards.copy()

@@ -13,6 +13,7 @@ from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import randomness_from
+from commonground.heads.arithmetic import shorten
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.steps.rounds import Door
@@ -170,9 +171,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
             return heads, np.zeros(block.n_users)
         signs = np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)
         heads, intercepts = super()._block_heads(Block(block.X, signs, block.offsets, block.first))
-        # Shortened to Γ, which changes no class.
-        norms = np.linalg.norm(heads, axis=1, keepdims=True)
-        return heads * np.minimum(1.0, self.head_bound / np.maximum(norms, 1e-300)), intercepts
+        shorten(heads, float(self.head_bound))  # which changes no class
+        return heads, intercepts
 
     def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """<x, U v_j> for each row: positive for the second class. 0 for a person nobody knows."""

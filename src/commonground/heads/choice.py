@@ -2,18 +2,18 @@
 
 Each person tries all three on rows that she leaves out in turn (cross-validation). It reads nobody's rows but her own, so it is
 free of budget. Few rows make such a comparison noisy, so there is one that she keeps unless another is *clearly* better: the
-head, or, where the billboard says that sharing does not pay, her own model.
+head, or, where the billboard says that sharing does not pay, her own model. Time and memory grow with her rows, not with
+their square.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
-from commonground.contributions.directions import solve_in_place
-from commonground.heads.ridge import STRENGTHS, fit_heads, leave_one_out_ridge
+from commonground.heads.arithmetic import rescale
+from commonground.heads.ridge import STRENGTHS, back_to_scale, in_coordinates_of, ridge_in_place, seen_by_the_shared_part
 from commonground.users import Block
 
 FOLDS = 5  # row i is left out with every fifth row from it
@@ -21,9 +21,6 @@ FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
 CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; see docs/real_data.md
 DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
-
-# A block's (people, k) heads and (people,) own intercepts.
-HeadFitter = Callable[[Block], tuple[np.ndarray, np.ndarray]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -49,111 +46,146 @@ class OwnModels:
             np.concatenate([part.coef for _, part in parts]),
         )
 
-    def predict_into(self, prediction: np.ndarray, X: np.ndarray, position: np.ndarray) -> None:
-        """Answer the rows of those who have a model of their own by it; ``position`` says whose each row is."""
-        if len(self.people):
-            at = np.minimum(np.searchsorted(self.people, position), len(self.people) - 1)
-            rows = np.flatnonzero(self.people[at] == position)
-            mine = self.coef[at[rows]]
-            prediction[rows] = (X[rows] * mine[:, :-1]).sum(axis=1) + mine[:, -1]
+    def of(self, position: np.ndarray) -> np.ndarray:
+        """For each person, given by her position, which of these models is hers; -1: none."""
+        if not len(self.people):
+            return np.full(len(position), -1)
+        at = np.minimum(np.searchsorted(self.people, position), len(self.people) - 1)
+        return np.where(self.people[at] == position, at, -1)
 
 
 def keep_best(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    fit: HeadFitter, usually: int, heads: np.ndarray, own_intercepts: np.ndarray,
+    prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray,
 ) -> OwnModels:  # fmt: skip
     """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned."""
-    kept = choose(block, embedding, mean, intercept, local_intercept, fit, usually)
+    kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually)
+    alone = np.flatnonzero(kept == OWN)
+    coef, finite = _fit_own(block.X, block.y, block.offsets, alone, int(local_intercept), STRENGTHS)
+    # Who has numbers too large for a model of her own is left with what is shared.
     heads[kept != HEAD] = 0.0
     own_intercepts[kept != HEAD] = 0.0
-    alone = np.flatnonzero(kept == OWN)
-    theirs = np.isin(np.repeat(np.arange(block.n_users), np.diff(block.offsets)), alone)
-    if not len(alone):
-        return OwnModels.nobody(block.X.shape[1])
-    offsets = np.concatenate([[0], np.cumsum(np.diff(block.offsets)[alone])])
-    rows = replace(block, X=block.X[theirs], y=block.y[theirs], offsets=offsets, weights=None)
-    coef, intercepts = fit_own(rows, local_intercept)
-    return OwnModels(alone, np.column_stack([coef, intercepts]))
+    return OwnModels(alone[finite], coef[finite])
 
 
-def fit_own(block: Block, local_intercept: bool) -> tuple[np.ndarray, np.ndarray]:
-    """(people, d) ridge coefficients and (people,) intercepts from each person's own rows alone."""
-    return fit_heads(block, np.eye(block.X.shape[1]), None, 0.0, local_intercept)
+@njit(cache=True, nogil=True, error_model="numpy")
+def _own_model(X, y, local_intercept, strengths, coef):  # type: ignore[no-untyped-def]
+    """Ridge on her own rows alone: coefficients and, last, the intercept; returns whether all is finite."""
+    A, r, d = X.astype(np.float64), y.astype(np.float64), X.shape[1]
+    rows_exponent, rows_finite = rescale(A)
+    labels_exponent, labels_finite = rescale(r)
+    if not (rows_finite and labels_finite) or len(r) == 0:
+        return False
+    intercept, _ = ridge_in_place(A, r, local_intercept, -1.0, False, 0, strengths, coef[:d])
+    coef[d], finite = back_to_scale(coef[:d], intercept, rows_exponent, labels_exponent)
+    return finite
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _fit_own(X, y, offsets, people, local_intercept, strengths):  # type: ignore[no-untyped-def]
+    coef, finite = np.zeros((people.shape[0], X.shape[1] + 1)), np.zeros(people.shape[0], np.bool_)
+    for at in prange(people.shape[0]):
+        mine = slice(offsets[people[at]], offsets[people[at] + 1])
+        finite[at] = _own_model(X[mine], y[mine], local_intercept, strengths, coef[at])
+    return coef, finite
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _left_out(A, r, local_intercept, given, has_prior, exponent, strengths, missed):  # type: ignore[no-untyped-def]
+    """What ridge models on rows A miss of r, each row by a model fitted without its fold. ``given``: see ``ridge_in_place``."""
+    m, k = A.shape
+    kept_rows, kept_labels, v = np.empty((m, k)), np.empty(m), np.empty(k)
+    for out in range(FOLDS):
+        n_kept = 0
+        for i in range(m):
+            if i % FOLDS != out:
+                kept_rows[n_kept] = A[i]
+                kept_labels[n_kept] = r[i]
+                n_kept += 1
+        intercept, _ = ridge_in_place(
+            kept_rows[:n_kept], kept_labels[:n_kept], local_intercept, given, has_prior, exponent, strengths, v
+        )
+        for i in range(out, m, FOLDS):
+            missed[i] = r[i] - intercept
+            for c in range(k):
+                missed[i] -= A[i, c] * v[c]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _own_left_out(A, r, local_intercept, strengths, missed):  # type: ignore[no-untyped-def]
+    """The same for her own model, at the strength that all of her rows give."""
+    v = np.empty(A.shape[1])
+    _, strength = ridge_in_place(A.copy(), r.copy(), local_intercept, -1.0, False, 0, strengths, v)
+    _left_out(A, r, local_intercept, strength, False, 0, strengths, missed)
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def own_left_out(X, y, offsets, local_intercept, strengths):  # type: ignore[no-untyped-def]
-    """What her own ridge model (of ``fit_own``'s strength) misses of rows it was not fitted on, fold by fold.
-
-    Without refitting: with the hat matrix H, the rows F of a fold are missed by (I − H_FF)⁻¹ times their residuals.
-    """
+    """What everybody's own ridge model misses of rows it was not fitted on, fold by fold."""
     missed = np.empty(y.shape[0])
     for j in prange(offsets.shape[0] - 1):
-        lo, hi = offsets[j], offsets[j + 1]
-        m, d = hi - lo, X.shape[1]
-        A, r = X[lo:hi].astype(np.float64), y[lo:hi].astype(np.float64)
-        if local_intercept:
-            r -= r.mean()
-            for c in range(d):
-                A[:, c] -= A[:, c].mean()
-        missed[lo:hi] = r
-        dual = m <= d
-        gram = A @ A.T if dual else A.T @ A
-        mean_eigenvalue = np.trace(gram) / d
-        if m - local_intercept < 2 or not (mean_eigenvalue > 0.0 and mean_eigenvalue < math.inf):
-            continue
-        eigenvalues, Q = np.linalg.eigh(gram)
-        Q = np.ascontiguousarray(Q)
-        eigenvalues = np.maximum(eigenvalues, 1e-13 * mean_eigenvalue)
-        left = Q if dual else (A @ Q) / np.sqrt(eigenvalues)
-        projected = left.T @ r
-        dof = m - d - local_intercept
-        if dof > 0:
-            noise = max((r * r).sum() - (projected * projected).sum(), 0.0) / dof
-            signal = (projected * projected / eigenvalues).sum()
-            ridge = d * noise / signal if signal > 0.0 else mean_eigenvalue
-        else:
-            leverage = 1.0 / m if local_intercept else 0.0
-            ridge = leave_one_out_ridge(left, eigenvalues, projected, r, leverage, strengths * mean_eigenvalue)
-        kept = eigenvalues / (eigenvalues + ridge)
-        r -= left @ (kept * projected)
-        for out in range(min(FOLDS, m)):
-            fold = left[out::FOLDS]
-            size = fold.shape[0]
-            remaining, solution = -((fold * kept) @ np.ascontiguousarray(fold.T)), r[out::FOLDS].copy()
-            for i in range(size):
-                remaining[i, i] += 1.0
-                if local_intercept:
-                    remaining[i] -= 1.0 / m
-            if solve_in_place(remaining, solution):
-                missed[lo + out : hi : FOLDS] = solution
+        mine = slice(offsets[j], offsets[j + 1])
+        A, r = X[mine].astype(np.float64), y[mine].astype(np.float64)
+        _own_left_out(A, r, local_intercept, strengths, missed[mine])
     return missed
 
 
-@np.errstate(over="ignore", invalid="ignore")  # who misses by an infinite or unknown amount keeps the usual
+@njit(cache=True, nogil=True, error_model="numpy")
+def _mean_square(values, exponent):  # type: ignore[no-untyped-def]
+    """Of values · 2^exponent; infinite where it is not a number."""
+    total = 0.0
+    for i in range(values.shape[0]):
+        x = math.ldexp(values[i], exponent) if exponent != 0 else values[i]
+        total += x * x
+    total /= values.shape[0]
+    return total if total < math.inf else math.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually):  # type: ignore[no-untyped-def]
+    m, k = X.shape[0], U.shape[1]
+    if m < FEWEST_ROWS:
+        return usually
+    shared_intercept, local_intercept = intercepts
+    A, r, missed, errors = np.zeros((m, k)), np.empty(m), np.empty(m), np.full(3, math.inf)
+    seen_by_the_shared_part(X, y, U, w, shared_intercept, A, r)
+    rows_exponent, rows_finite = rescale(A)
+    exponent, labels_finite = rescale(r)  # all three are compared in these units
+    if labels_finite:
+        errors[SHARED] = _mean_square(r, 0)
+        if rows_finite:
+            _left_out(A, r, local_intercept, -1.0, has_prior, rows_exponent, strengths, missed)
+            errors[HEAD] = _mean_square(missed, 0)
+    A, r = X.astype(np.float64), y.astype(np.float64)
+    _, rows_finite = rescale(A)
+    own_exponent, labels_finite = rescale(r)
+    if rows_finite and labels_finite:
+        _own_left_out(A, r, local_intercept, strengths, missed)
+        errors[OWN] = _mean_square(missed, own_exponent - exponent)
+    best = HEAD
+    for other in (SHARED, OWN):
+        if errors[other] < errors[best]:
+            best = other
+    # The less, the fewer rows she judges by: the relative error of a mean square falls with their root.
+    allowed = errors[usually] / (1.0 + CLEARLY / math.sqrt(m)) / (DOUBTFUL if usually == OWN else 1.0)
+    return best if errors[best] < allowed else usually
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually):  # type: ignore[no-untyped-def]
+    kept = np.empty(offsets.shape[0] - 1, np.int64)
+    for j in prange(kept.shape[0]):
+        mine = slice(offsets[j], offsets[j + 1])
+        kept[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually)
+    return kept
+
+
 def choose(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool, fit: HeadFitter,
-    usually: int,
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
+    prior: np.ndarray | None, usually: int,
 ) -> np.ndarray:  # fmt: skip
     """HEAD, SHARED or OWN for each person of the block; ``usually`` is what she keeps when nothing else is clearly better."""
-    sizes = np.diff(block.offsets)
-    person = np.repeat(np.arange(block.n_users), sizes)
-    fold = (np.arange(block.n_rows) - block.offsets[person]) % FOLDS
-    shared = intercept + (block.X @ mean if mean is not None else np.zeros(block.n_rows))
-    missed = np.tile(block.y - shared, (3, 1)).astype(np.float64)
-    missed[OWN] = own_left_out(block.X, block.y, block.offsets, int(local_intercept), STRENGTHS)
-    for out in range(FOLDS):
-        kept = fold != out
-        n_kept = np.bincount(person[kept], minlength=block.n_users)
-        fitted = n_kept > 0  # who has a single row keeps nothing of it
-        offsets = np.concatenate([[0], np.cumsum(n_kept[fitted])])
-        heads, own_intercepts = fit(replace(block, X=block.X[kept], y=block.y[kept], offsets=offsets, weights=None))
-        asked = np.flatnonzero(~kept & fitted[person])
-        who = (np.cumsum(fitted) - 1)[person[asked]]
-        missed[HEAD, asked] -= ((block.X[asked] @ embedding) * heads[who]).sum(axis=1) + own_intercepts[who]
-    errors = np.add.reduceat(missed**2, block.offsets[:-1], axis=1) / sizes  # (3, people)
-    # The less, the fewer rows she judges by: the relative error of a mean square falls with their root.
-    allowed = errors[usually] / (1.0 + CLEARLY / np.sqrt(sizes)) / (DOUBTFUL if usually == OWN else 1.0)
-    errors[:, sizes < FEWEST_ROWS] = np.inf
-    best = np.argmin(errors, axis=0)
-    return np.where(errors[best, np.arange(block.n_users)] < allowed, best, usually)
+    w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
+    U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
+    intercepts = float(intercept), int(local_intercept)
+    return _choose(block.X, block.y, block.offsets, U, w, intercepts, prior is not None, STRENGTHS, usually)

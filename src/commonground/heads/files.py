@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from commonground.billboard import Billboard
+from commonground.billboard import Billboard, check_features
 from commonground.errors import BillboardError, InputError, UnknownUserError
 from commonground.heads.choice import OwnModels
+from commonground.heads.everybody import EverybodysHeads, fit_everybody
 from commonground.tables import write_table
 from commonground.users import Users
 
@@ -35,14 +36,8 @@ class Heads:
     @classmethod
     def fit(cls, board: Billboard, users: Users) -> "Heads":
         """A head for each person from her own rows."""
-        weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
-        alone = []
-        for block in users.blocks():
-            here = slice(block.first, block.first + block.n_users)
-            heads, own_intercepts = board.fit_heads(block)
-            alone.append((block.first, board.keep_best(block, heads, own_intercepts)))
-            weights[here], intercepts[here] = heads, own_intercepts
-        return cls(pa.array(list(users.ids)), weights, intercepts, OwnModels.of_blocks(alone))
+        everybody = fit_everybody(board, users, board.fit_heads)
+        return cls(pa.array(list(users.ids)), everybody.weights, everybody.intercepts, everybody.own)
 
     def predict(self, board: Billboard, X: np.ndarray, ids: list[Any], strict: bool) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and which rows were answered by their person's own head."""
@@ -54,11 +49,8 @@ class Heads:
                 f"user {ids[int(np.argmin(known))]!r} has no head ({int((~known).sum())} rows of unknown people). Add her "
                 "rows to `personalize`, or leave --strict out for the shared prediction."
             )
-        prediction = board.predict(X)
-        own = ((X[known] @ board.embedding) * self.weights[at[known]]).sum(axis=1)
-        prediction[known] += own + self.intercepts[at[known]]
-        self.own.predict_into(prediction, X, at)
-        return prediction, known
+        X = check_features(X, board.n_features, board.feature_names)
+        return EverybodysHeads(self.weights, self.intercepts, self.own).predict(board, X, at), known
 
     def save(self, path: str | os.PathLike[str], board: Billboard) -> Path:
         """Write one row per person; only the owner of the file may read it."""

@@ -1,0 +1,74 @@
+"""Owners' own coefficients x_j beside the shared u (P4, convex): functions of u and of one owner's rows, in fixed order."""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.heads.arithmetic import rescale
+from commonground.heads.ridge import STRENGTHS, back_to_scale, ridge_in_place
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _ridge_change(X, y, towards, ridge, strengths, change):  # type: ignore[no-untyped-def]
+    A, r = X.copy(), np.empty(len(y))
+    for i in range(len(y)):
+        score = 0.0
+        for c in range(len(towards)):
+            score += X[i, c] * towards[c]
+        r[i] = y[i] - score
+    rows_exponent, rows_finite = rescale(A)
+    labels_exponent, labels_finite = rescale(r)
+    finite = rows_finite and labels_finite
+    if finite:
+        ridge_in_place(A, r, 0, math.ldexp(ridge, -2 * rows_exponent), False, 0, strengths, change)
+        finite = back_to_scale(change, 0.0, rows_exponent, labels_exponent)[1]
+    if not finite:
+        change[:] = 0.0
+
+
+def ridge_change(X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:
+    """argmin over x of ½‖y − X (towards + x)‖² + ridge/2 ‖x‖²; zero where numbers are too large for one."""
+    change = np.zeros(len(towards))
+    _ridge_change(np.ascontiguousarray(X, dtype=np.float64), y, towards, float(ridge), STRENGTHS, change)
+    return change
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cross_entropy(X, y, W):  # type: ignore[no-untyped-def]
+    """The sum over rows of the cross-entropy of scores W x with the classes y, and its slope, of W's shape."""
+    (m, d), n_classes = X.shape, W.shape[0]
+    loss, slope, scores = 0.0, np.zeros_like(W), np.empty(n_classes)
+    for i in range(m):
+        top, total = -math.inf, 0.0
+        for k in range(n_classes):
+            scores[k] = 0.0
+            for c in range(d):
+                scores[k] += X[i, c] * W[k, c]
+            top = max(top, scores[k])
+        for k in range(n_classes):
+            total += math.exp(scores[k] - top)
+        loss += top + math.log(total) - scores[y[i]]
+        for k in range(n_classes):
+            error = math.exp(scores[k] - top) / total - (1.0 if k == y[i] else 0.0)
+            for c in range(d):
+                slope[k, c] += error * X[i, c]
+    return loss, slope
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _scores(X, shared, personal, owner_of):  # type: ignore[no-untyped-def]
+    n, n_outputs = X.shape[0], shared.shape[0]
+    scores = np.zeros((n, n_outputs))
+    for i in prange(n):
+        owner = owner_of[i]
+        for k in range(n_outputs):
+            for c in range(X.shape[1]):
+                coef = shared[k, c] + personal[owner, k, c] if owner >= 0 else shared[k, c]
+                scores[i, k] += X[i, c] * coef
+    return scores
+
+
+def owner_scores(X: np.ndarray, shared: np.ndarray, personal: np.ndarray, owner_of: np.ndarray) -> np.ndarray:
+    """(n, outputs): each row by u + x_j of its owner (-1: by u alone), of (outputs, d) and (owners, outputs, d)."""
+    return _scores(np.ascontiguousarray(X), np.ascontiguousarray(shared), np.ascontiguousarray(personal), owner_of)
