@@ -335,6 +335,18 @@ def test_bad_rows(data: OwnersData) -> None:
         fitted(data, delta=0.01)
 
 
+def test_a_model_that_mixes_records_is_refused_before_anything_is_paid(data: OwnersData) -> None:
+    class Mixing(TwoBranchCNN):
+        def forward(self, images: torch.Tensor) -> torch.Tensor:
+            return super().forward(images / images.abs().max())
+
+    book = InMemoryLedger(Budget(2.0, 1e-4))
+    model = JointTrainer(Mixing(side=8, channels=(4, 8)), ["fc1"], 2.0, 1e-4, **SMALL)
+    with pytest.raises(InputError, match="mixes"):
+        model.fit(data.X, data.y, owners=data.owners, ledger=book)
+    assert book.events == ()
+
+
 def test_the_model_given_is_not_changed(data: OwnersData) -> None:
     model = TwoBranchCNN(side=8, channels=(4, 8))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
