@@ -251,8 +251,10 @@ class Locally:
             one_output = functional_call(self.model, shared, (rows.X[0, :1],))
         if one_output.ndim != 2 or rows.y.dtype.is_floating_point:
             return None
-        seen = torch.zeros((len(rows.y), one_output.shape[1]), device=rows.X.device).scatter_add_(
-            1, rows.y, rows.weight
+        n_classes = one_output.shape[1]
+        known = (rows.y >= 0) & (rows.y < n_classes)  # another loss may know other labels
+        seen = torch.zeros((len(rows.y), n_classes), device=rows.X.device).scatter_add_(
+            1, rows.y.clamp(0, n_classes - 1), rows.weight * known
         )
         return torch.log((seen + _PRIOR_COUNT) / (seen + _PRIOR_COUNT).mean(1, keepdim=True))
 

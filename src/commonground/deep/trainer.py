@@ -20,8 +20,10 @@ from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.deep.clipped import Units
 from commonground.deep.local import Locally, LocalSettings, positions
 from commonground.deep.per_sample import Loss
+from commonground.deep.probe import made_up_records
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import InputError, PrivacyWarning
+from commonground.joint_board import refuse_unprotected
 from commonground.ledger import Ledger, SharedLedger
 
 COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns
@@ -152,6 +154,7 @@ class JointTrainer(BaseEstimator):
         resumed run makes that many fewer, at most ``checkpoint_every``.
         """
         self._validate()
+        refuse_unprotected(ledger, self.collaboration)
         X, y = _as_tensor(X), _as_tensor(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:
@@ -172,6 +175,8 @@ class JointTrainer(BaseEstimator):
         personal = [] if together else personal_names(model, self.personal)
         start = {name: p.detach().clone() for name, p in model.named_parameters()}
         X, y = X.to(self.device), y.to(self.device)
+        if self.loss is cross_entropy:
+            _refuse_unknown_classes(model, X, y)
         keep = {"joint-dp": tuple(self.keep), "per-silo": ("own",)}.get(self.collaboration, ("shared",))
         self._locally = Locally(model, self.loss, personal, replace(self.local or LocalSettings(), keep=keep))
 
@@ -272,6 +277,17 @@ def personal_names(model: nn.Module, personal: Sequence[str]) -> list[str]:
         if not any(name == wanted or name.startswith(f"{wanted}.") for name in names):
             raise InputError(f"the model has no parameter or layer {wanted!r}. Its parameters are: {', '.join(names)}.")
     return found
+
+
+def _refuse_unknown_classes(model: nn.Module, X: Tensor, y: Tensor) -> None:
+    """Before anything is paid: one label that the network has no output for would end the training midway."""
+    with torch.no_grad():
+        outputs = model(made_up_records(X[:1], y[:1])[0])
+    if y.dtype.is_floating_point or y.ndim != 1 or outputs.ndim != 2 or y.min() < 0 or y.max() >= outputs.shape[1]:
+        raise InputError(
+            f"cross entropy takes a whole number for each row as its label, from 0 to {outputs.shape[-1] - 1} for this network; "
+            f"got labels of type {y.dtype} and shape {tuple(y.shape)}, or outside that range. Recode them, or give loss=."
+        )
 
 
 def _as_tensor(values: Any) -> Tensor:
