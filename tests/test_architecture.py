@@ -47,10 +47,11 @@ def test_only_the_gate_draws() -> None:
     # public_draws.py: candidates and projections, made without data; they protect nobody and must not seem to
     # audit/one_run.py: which canary is which is the auditor's secret, not protection; it must not share the noise's stream
     # deep/models.py: where training starts is public; deep/local.py: in which order an owner passes its own rows
+    # deep/probe.py: made-up records, on which a model is seen to mix or not
     assert drawing == {
         "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "datasets/ratings.py", "datasets/owners.py",
         "audit/one_run.py",
-        "public_draws.py", "deep/models.py", "deep/local.py",
+        "public_draws.py", "deep/models.py", "deep/local.py", "deep/probe.py",
     }  # fmt: skip
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())
 

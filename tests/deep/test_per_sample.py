@@ -1,5 +1,7 @@
 """Per-sample gradients against one backward pass a record, and the clipped sum against its stated sensitivity."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
@@ -79,9 +81,95 @@ def test_patches_are_what_the_library_unfolds() -> None:
     torch.testing.assert_close(patches(layer, x), unfolded.transpose(1, 2))
 
 
-def test_layers_that_mix_records_are_refused() -> None:
+class Applied(nn.Module):
+    """A linear layer after what a careless author did to the batch."""
+
+    def __init__(self, do: Callable[["Applied", Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.do = do
+        self.register_buffer("seen", torch.zeros(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(self.do(self, x))
+
+
+def writes(model: Applied, x: Tensor) -> Tensor:
+    model.seen = model.seen + x.detach().sum(0)
+    return x
+
+
+def writes_in_training(model: Applied, x: Tensor) -> Tensor:
+    if model.training:
+        model.seen.add_(x.detach().mean(0))
+    return x - model.seen
+
+
+MIXING: dict[str, Callable[[Applied, Tensor], Tensor]] = {
+    "divided by the largest value of the batch": lambda _, x: x / x.abs().max(),
+    "centred": lambda _, x: x - x.mean(0),
+    "a thousandth of the others": lambda _, x: x + 1e-3 * x.mean(0, keepdim=True),
+    "scaled by the batch": lambda _, x: x / (1.0 + x.norm()),
+    "sorted": lambda _, x: x.sort(0).values,
+    "its neighbour": lambda _, x: x + x.roll(1, 0),
+    "size of the batch": lambda _, x: x / len(x),
+    "softmax over records": lambda _, x: x.softmax(0),
+    "mixes in training only": lambda model, x: x - x.mean(0) if model.training else x,
+    "writes a buffer": writes,
+    "writes a buffer in training": writes_in_training,
+    "batch norm of its own": lambda _, x: torch.nn.functional.batch_norm(x, None, None, training=len(x) > 1),
+}
+
+
+@pytest.mark.parametrize("name", MIXING)
+def test_models_that_mix_records_are_refused(name: str) -> None:
+    model = Applied(MIXING[name]).eval()
+    X, y = torch.rand(5, 4), torch.zeros(5, dtype=torch.long)
+    with pytest.raises(InputError, match=r"mixes|writes"):
+        PerSampleGradients(model, ["layer.weight"], cross_entropy)(X, y)
+
+
+def test_a_loss_that_mixes_records_is_refused() -> None:
+    model = nn.Linear(4, 3)
+    with pytest.raises(InputError, match="loss of one record"):
+        PerSampleGradients(model, ["weight"], lambda o, t: cross_entropy(o, t) / cross_entropy(o, t).max())(
+            torch.rand(5, 4), torch.zeros(5, dtype=torch.long)
+        )
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm1d, nn.SyncBatchNorm])
+def test_layers_that_mix_records_are_refused(norm: type[nn.Module]) -> None:
+    model = nn.Sequential(nn.Linear(3, 3), norm(3)).eval()
     with pytest.raises(InputError, match="GroupNorm"):
-        PerSampleGradients(nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)), ["0.weight"], cross_entropy)
+        PerSampleGradients(model, ["0.weight"], cross_entropy)(torch.rand(5, 3), torch.zeros(5, dtype=torch.long))
+
+
+APART: dict[str, Callable[[], nn.Module]] = {
+    "dropout": lambda: nn.Sequential(nn.Linear(4, 8), nn.Dropout(), nn.Linear(8, 3)),
+    "norms": lambda: nn.Sequential(nn.Linear(4, 8), nn.GroupNorm(2, 8), nn.LayerNorm(8), nn.Linear(8, 3)),
+    "a buffer that is only read": lambda: Applied(lambda model, x: x - model.seen),
+    "divided by its own largest value": lambda: Applied(lambda _, x: x / x.abs().amax(1, keepdim=True)),
+    "exponentials that overflow": lambda: Applied(lambda _, x: x.exp()),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_models_that_treat_records_apart_pass(name: str) -> None:
+    torch.manual_seed(0)
+    model = APART[name]().eval()
+    names = [n for n, _ in model.named_parameters()]
+    X, y = torch.rand(5, 4), torch.arange(5) % 3
+    found = PerSampleGradients(model, names, cross_entropy)(X, y)
+    torch.testing.assert_close(found, one_by_one(model, names, X, y), rtol=1e-4, atol=1e-6)
+
+
+def test_names_of_things_as_records() -> None:
+    """Whole numbers, of which only the first two are sure to be names of something."""
+    model = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(12, 3)).eval()
+    names = [n for n, _ in model.named_parameters()]
+    X, y = torch.tensor([[0, 4, 2], [3, 1, 1]]), torch.tensor([0, 2])
+    found = PerSampleGradients(model, names, cross_entropy)(X, y)
+    torch.testing.assert_close(found, one_by_one(model, names, X, y), rtol=1e-4, atol=1e-6)
 
 
 def summed(

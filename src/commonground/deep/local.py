@@ -1,8 +1,9 @@
 """What owners do on their own side, with the published parameters and their own rows: free, and shown to nobody else.
 
-All owners are computed at once, each with its own copy of the parameters (a leading dimension), since on one machine that is
-much faster than one by one; no number of one owner enters another's, not even how many rows it has: owners are stacked by
-what their own rows are padded to, so that nobody's passes depend on who has most rows. Everything here is private to its owner.
+No number of one owner enters another's, not even in the last bit, and not even how many rows it has. On a CPU owners are computed
+one by one, each in tensors of its own. On a GPU, where that would be much slower, several are computed at once, each with its own
+copy of the parameters (a leading dimension), in stacks whose shape follows from what an owner's own rows are padded to.
+Everything here is private to its owner.
 """
 
 import copy
@@ -15,12 +16,14 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from commonground.deep.clipped import full_precision
 from commonground.deep.per_sample import Loss, output_size, patches, simple_convolution
 from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "blend")
 BATCH = 64
-_OWNERS_AT_ONCE = {False: 16, True: 64}  # on a CPU; on a GPU
+_OWNERS_AT_ONCE = 64  # on a GPU
+_ROWS_AT_ONCE = 2**16  # of all owners of a stack together; padding included
 _FIRST_CHOICE = ("blend", "personal")  # whichever of them is there is kept, unless another is clearly better
 _CLEARLY = 2.0  # standard errors
 _BEFORE_RECORDING = 3  # updates during which a GPU's libraries choose their algorithms
@@ -54,7 +57,7 @@ class LocalSettings:
 
 @dataclass(frozen=True, repr=False)
 class OwnRows:
-    """Every owner's rows, padded to the same number; private."""
+    """The rows of an owner, or of several at once, padded to the same number; private."""
 
     X: Tensor  # (owners, rows, …)
     y: Tensor  # (owners, rows)
@@ -64,42 +67,50 @@ class OwnRows:
         return "<OwnRows: private>"
 
     @classmethod
-    def of(cls, X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int, multiple: int = 1) -> "OwnRows":
-        """Padded to the largest owner's number of rows, rounded up to a multiple."""
-        place, counts = positions(owner_of_row, n_owners)
-        at = (torch.from_numpy(owner_of_row).to(X.device), torch.from_numpy(place).to(X.device))
-        size = (n_owners, max(math.ceil(int(counts.max()) / multiple), 1) * multiple)
-        padded = X.new_zeros((*size, *X.shape[1:]))
-        labels = y.new_zeros((*size, *y.shape[1:]))
-        weight = torch.zeros(size, device=X.device)
-        padded[at], labels[at], weight[at] = X, y, 1.0
+    def of(cls, X: Tensor, y: Tensor, rows: Sequence[np.ndarray], n_columns: int, n_owners: int) -> "OwnRows":
+        """Owner j has ``rows[j]`` of X; owners beyond those listed have none."""
+        owner = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
+        column = np.concatenate([np.arange(len(mine)) for mine in rows])
+        at = (torch.from_numpy(owner).to(X.device), torch.from_numpy(column).to(X.device))
+        taken = torch.from_numpy(np.concatenate(rows)).to(X.device)
+        padded = X.new_zeros((n_owners, n_columns, *X.shape[1:]))
+        labels = y.new_zeros((n_owners, n_columns, *y.shape[1:]))
+        weight = torch.zeros((n_owners, n_columns), device=X.device)
+        padded[at], labels[at], weight[at] = X[taken], y[taken], 1.0
         return cls(padded, labels, weight)
-
-    def stacks(self, width: int) -> Iterator[tuple[np.ndarray, "OwnRows"]]:
-        """Some owners with rows for the same number of columns, and their rows padded to just that many.
-
-        A stack is filled up with owners without rows: in another shape the last bits would tell who else is in it.
-        """
-        columns = _columns(self.weight.sum(1).cpu().numpy())
-        for n_columns in np.unique(columns):
-            alike = np.flatnonzero(columns == n_columns)
-            for some in (alike[first : first + width] for first in range(0, len(alike), width)):
-                at = torch.from_numpy(some).to(self.X.device)
-                filled = [_filled(values[at][:, :n_columns], width) for values in (self.X, self.y, self.weight)]
-                yield some, OwnRows(*filled)
 
     def weighted(self, weight: Tensor) -> "OwnRows":
         return OwnRows(self.X, self.y, weight)
+
+
+def stacks(
+    X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int, width: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, OwnRows]]:
+    """(owners, their rows one after the other, these rows padded).
+
+    On a CPU one owner at a time; on a GPU up to ``width`` at once whose rows are padded to the same number.
+
+    The shape in which an owner is computed follows from its own number of rows and the (public) number of owners alone, since in
+    another shape the last bits differ. On a GPU a stack is therefore filled up with owners without rows. On a CPU a batched
+    product rounds by the place of a matrix in the batch, so that even in one shape the last bits would tell who
+    else is in it.
+    """
+    order, counts = np.argsort(owner_of_row, kind="stable"), np.bincount(owner_of_row, minlength=n_owners)
+    rows = np.split(order, np.cumsum(counts)[:-1])
+    columns = _columns(counts)
+    for n_columns in np.unique(columns):
+        alike = np.flatnonzero(columns == n_columns)
+        at_once = min(width, max(_ROWS_AT_ONCE // int(n_columns), 1)) if X.is_cuda else 1
+        for first in range(0, len(alike), at_once):
+            some = alike[first : first + at_once]
+            mine = [rows[j] for j in some]
+            yield some, np.concatenate(mine), OwnRows.of(X, y, mine, int(n_columns), at_once)
 
 
 def _columns(n_rows: np.ndarray) -> np.ndarray:
     """What an owner's rows are padded to: whole minibatches, or, below one, a part of it."""
     unit = np.where(n_rows <= BATCH, _FEW_ROWS, BATCH)
     return (np.ceil(n_rows / unit).clip(min=1) * unit).astype(np.int64)
-
-
-def _filled(values: Tensor, n: int) -> Tensor:
-    return torch.cat([values, values.new_zeros((n - len(values), *values.shape[1:]))])
 
 
 def positions(owner_of_row: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
@@ -157,28 +168,45 @@ class Locally:
         self.model = _with_patches(model) if next(model.parameters()).is_cuda else model
         self.loss, self.personal, self.settings = loss, list(personal), settings
 
-    def fit(self, rows: OwnRows, shared: Parameters, start: Parameters) -> OwnersModels:
+    def fit(
+        self, X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int, shared: Parameters, start: Parameters
+    ) -> OwnersModels:
         """Candidates on all rows, and each owner's choice of one by the loss on some of its own rows, kept apart.
 
-        ``rows`` are padded to a multiple of the minibatch. ``shared`` are all parameters with the published values, ``start`` as
-        they were before training.
+        ``shared`` are all parameters with the published values, ``start`` as they were before training.
         """
-        width = min(len(rows.y), _OWNERS_AT_ONCE[rows.X.is_cuda])
-        stacks, who = [], []
-        for some, part in rows.stacks(width):
-            choice = self._choices(part, shared, start)
-            stacks.append(replace(self._candidates(part, shared, start), choice=choice).of(np.arange(len(some))))
-            who.append(some)
-        return OwnersModels.joined(stacks).of(np.argsort(np.concatenate(who)))  # from stacks to the order of the owners
+        fitted, who = [], []
+        with full_precision():
+            for some, _, part in stacks(X, y, owner_of_row, n_owners, min(_OWNERS_AT_ONCE, n_owners)):
+                choice = self._choices(part, shared, start)
+                fitted.append(replace(self._candidates(part, shared, start), choice=choice).of(np.arange(len(some))))
+                who.append(some)
+        return OwnersModels.joined(fitted).of(np.argsort(np.concatenate(who)))  # from stacks to the order of the owners
 
     def alone(self, X: Tensor, y: Tensor, start: Parameters) -> Parameters:
         """All parameters, trained on these rows as one owner would."""
-        rows = OwnRows.of(X, y, np.zeros(len(y), dtype=np.int64), 1, multiple=BATCH)
+        ((_, _, rows),) = stacks(X, y, np.zeros(len(y), dtype=np.int64), 1, 1)
         return {p: value[0] for p, value in self._fit_own(rows, start).items()}
 
-    def outputs(self, models: OwnersModels, rows: OwnRows, owners: np.ndarray, name: str) -> Tensor:
-        """Outputs of one candidate for the padded rows of some owners."""
-        return self._outputs(name, models.of(owners), rows.X)
+    def answers(
+        self, models: OwnersModels, X: Tensor, asker_of_row: np.ndarray, owner: np.ndarray, candidate: np.ndarray
+    ) -> Tensor:
+        """Outputs for every row: asker a is owner ``owner[a]``, answered by the candidate of that name. Askers do not meet."""
+        found: Tensor | None = None
+        width = min(_OWNERS_AT_ONCE, len(owner))  # of all who ask: how many of them prefer a candidate is private
+        no_labels = torch.zeros(len(X), dtype=torch.long, device=X.device)
+        for name in np.unique(candidate):
+            askers, rows = np.flatnonzero(candidate == name), np.flatnonzero(candidate[asker_of_row] == name)
+            taken = torch.from_numpy(rows).to(X.device)
+            asker = np.searchsorted(askers, asker_of_row[rows])
+            for some, mine, part in stacks(X[taken], no_labels[taken], asker, len(askers), width):
+                here = models.of(owner[askers[np.resize(some, len(part.y))]])  # a stack is filled up with anybody
+                with full_precision():
+                    outputs = self._outputs(str(name), here, part.X)[part.weight > 0]
+                found = outputs.new_empty((len(X), *outputs.shape[1:])) if found is None else found
+                found[taken[torch.from_numpy(mine).to(X.device)]] = outputs
+        assert found is not None
+        return found
 
     def _choices(self, rows: OwnRows, shared: Parameters, start: Parameters) -> np.ndarray:
         keep = self.settings.keep
@@ -223,8 +251,10 @@ class Locally:
             one_output = functional_call(self.model, shared, (rows.X[0, :1],))
         if one_output.ndim != 2 or rows.y.dtype.is_floating_point:
             return None
-        seen = torch.zeros((len(rows.y), one_output.shape[1]), device=rows.X.device).scatter_add_(
-            1, rows.y, rows.weight
+        n_classes = one_output.shape[1]
+        known = (rows.y >= 0) & (rows.y < n_classes)  # another loss may know other labels
+        seen = torch.zeros((len(rows.y), n_classes), device=rows.X.device).scatter_add_(
+            1, rows.y.clamp(0, n_classes - 1), rows.weight * known
         )
         return torch.log((seen + _PRIOR_COUNT) / (seen + _PRIOR_COUNT).mean(1, keepdim=True))
 
@@ -288,7 +318,10 @@ class Locally:
             return personal + models.weights.view(-1, *[1] * (own.ndim - 1)) * (own - personal)
         with torch.no_grad():
             outputs = torch.cat(
-                [_stacked_call(self.model, models.shared, models.candidates[name], x) for x in X.split(256, dim=1)],
+                [
+                    _stacked_call(self.model, models.shared, models.candidates.get(name, {}), x)
+                    for x in X.split(256, dim=1)
+                ],
                 dim=1,
             )
         return outputs + models.priors[:, None] if name == "personal" and models.priors is not None else outputs
@@ -377,6 +410,9 @@ def _stacked_call(module: nn.Module, fixed: Parameters, stacked: Parameters, X: 
         flat: Tensor = functional_call(module, fixed, (X.flatten(0, 1),))
         return flat.unflatten(0, X.shape[:2])
     others = {p: value for p, value in fixed.items() if p not in stacked}
+    if len(X) == 1:  # one owner, without the detour
+        alone: Tensor = functional_call(module, {**others, **{p: value[0] for p, value in stacked.items()}}, (X[0],))
+        return alone[None]
 
     def one(mine: Parameters, x: Tensor) -> Tensor:
         answer: Tensor = functional_call(module, {**others, **mine}, (x,))

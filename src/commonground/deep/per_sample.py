@@ -15,13 +15,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn import functional as F
 
-from commonground.errors import InputError
-
-Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) of some records to one loss for each
-
-_ACROSS_RECORDS = (
-    nn.modules.batchnorm._BatchNorm,
-)  # one record's output depends on the others': no bound on its effect
+from commonground.deep.probe import Loss, made_up_records, refuse_mixing
 
 
 class PerSampleGradients:
@@ -31,7 +25,6 @@ class PerSampleGradients:
     """
 
     def __init__(self, model: nn.Module, names: list[str], loss: Loss) -> None:
-        _refuse_mixing(model)
         self.model, self.names, self.loss = model, names, loss
         parameters = dict(model.named_parameters())
         self.shapes = [parameters[name].shape for name in names]
@@ -45,20 +38,26 @@ class PerSampleGradients:
 
     def __call__(self, X: Tensor, y: Tensor) -> Tensor:
         """(records, parameters); row i depends on record i and the parameters alone."""
-        if self.layers is not None and not self._checked:
-            # A forward pass may use a layer twice, or fold records into another dimension: seen on two made-up records.
-            probe = torch.linspace(-1.0, 1.0, X[:1].numel() * 2, device=X.device).view(2, *X.shape[1:]).to(X.dtype)
-            labels = torch.zeros((2, *y.shape[1:]), dtype=y.dtype, device=y.device)
-            slow = self._by_vmap(probe, labels)
-            try:
-                fast = self._by_layers(probe, labels)
-            except RuntimeError:  # an activation in place overwrites what is watched
-                fast = None
-            if fast is None or not torch.allclose(fast, slow, rtol=1e-2, atol=1e-2 * float(slow.abs().max())):
-                self.layers = None
-            self._checked = True
+        if not self._checked:
+            self.probe(X, y)
         rows = None if self.layers is None else self._by_layers(X, y)
         return self._by_vmap(X, y) if rows is None else rows
+
+    def probe(self, X: Tensor, y: Tensor) -> None:
+        """Refuse a model that mixes records, and see whether the closed form is right for it, on made-up records like X's."""
+        refuse_mixing(self.model, self.loss, X, y)
+        self._checked = True
+        if self.layers is None:
+            return
+        # A forward pass may use a layer twice, or fold records into another dimension.
+        records, labels = made_up_records(X, y)
+        slow = self._by_vmap(records, labels)
+        try:
+            fast = self._by_layers(records, labels)
+        except RuntimeError:  # an activation in place overwrites what is watched
+            fast = None
+        if fast is None or not ((fast - slow).abs().amax(1) <= 1e-2 * slow.abs().amax(1)).all():
+            self.layers = None
 
     def flatten(self, tensors: dict[str, Tensor]) -> Tensor:
         return torch.cat([tensors[name].reshape(-1) for name in self.names])
@@ -193,12 +192,3 @@ def _constant_parameters(model: nn.Module) -> Iterator[None]:
     finally:
         for parameter in wanted:
             parameter.requires_grad_(True)
-
-
-def _refuse_mixing(model: nn.Module) -> None:
-    for name, module in model.named_modules():
-        if isinstance(module, _ACROSS_RECORDS):
-            raise InputError(
-                f"layer {name!r} is a {type(module).__name__}: it mixes the records of a batch, so one record's effect on "
-                "the gradient has no bound. Use GroupNorm or LayerNorm, which treat each record by itself."
-            )

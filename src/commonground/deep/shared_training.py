@@ -80,6 +80,7 @@ class SharedTraining:
         s, gradients = self.settings, self.gradients
         if gradients is None:
             return  # everything is personal: nothing is published, nothing is paid
+        gradients.probe(X, y)  # before anything is paid
         parameters = {name: p for name, p in self.model.named_parameters() if name in self.names}
         self.position = gradients.flatten({name: p.detach() for name, p in parameters.items()}).double().cpu().numpy()
         self.velocity, self.mean = np.zeros_like(self.position), np.zeros_like(self.position)

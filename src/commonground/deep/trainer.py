@@ -13,16 +13,17 @@ import torch
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from torch.func import functional_call
 from torch.nn import functional as F
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.deep.clipped import Units
-from commonground.deep.local import BATCH, Locally, LocalSettings, OwnRows, positions
+from commonground.deep.local import Locally, LocalSettings, positions
 from commonground.deep.per_sample import Loss
+from commonground.deep.probe import made_up_records
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import InputError, PrivacyWarning
+from commonground.joint_board import refuse_unprotected
 from commonground.ledger import Ledger, SharedLedger
 
 COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns
@@ -153,6 +154,7 @@ class JointTrainer(BaseEstimator):
         resumed run makes that many fewer, at most ``checkpoint_every``.
         """
         self._validate()
+        refuse_unprotected(ledger, self.collaboration)
         X, y = _as_tensor(X), _as_tensor(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:
@@ -173,6 +175,8 @@ class JointTrainer(BaseEstimator):
         personal = [] if together else personal_names(model, self.personal)
         start = {name: p.detach().clone() for name, p in model.named_parameters()}
         X, y = X.to(self.device), y.to(self.device)
+        if self.loss is cross_entropy:
+            _refuse_unknown_classes(model, X, y)
         keep = {"joint-dp": tuple(self.keep), "per-silo": ("own",)}.get(self.collaboration, ("shared",))
         self._locally = Locally(model, self.loss, personal, replace(self.local or LocalSettings(), keep=keep))
 
@@ -190,8 +194,7 @@ class JointTrainer(BaseEstimator):
         check_is_fitted(self, "billboard_")
         X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
-        own = OwnRows.of(X, y, owner_of_row, len(self.owner_ids_), multiple=BATCH)
-        self.owners_models_ = self._locally.fit(own, self._shared, self._start)
+        self.owners_models_ = self._locally.fit(X, y, owner_of_row, len(self.owner_ids_), self._shared, self._start)
         return self
 
     def predict(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
@@ -204,33 +207,26 @@ class JointTrainer(BaseEstimator):
         return float((self.predict(X, owners, keep=keep) == np.asarray(y)).mean())
 
     def decision_function(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
-        """The network's outputs; rows of unknown owners, or all without ``owners``, by the shared parameters."""
+        """The network's outputs; rows of unknown owners, or all without ``owners``, by the shared parameters.
+
+        What one owner is answered does not depend on what others ask in the same call, not even in the last bit.
+        """
         check_is_fitted(self, "owners_models_")
         models, X = self.owners_models_, _as_tensor(X).to(self.device)
-        with torch.no_grad():
-            shared = torch.cat([functional_call(self._locally.model, models.shared, (part,)) for part in X.split(2048)])
-        answers = shared.cpu().numpy()
-        if owners is None:
-            return answers
-        owners = np.asarray(owners)
-        if len(owners) != len(X):
+        if owners is not None and len(owners) != len(X):
             raise InputError(f"got {len(X)} rows but {len(owners)} owners; give one owner for each row.")
-        at = np.searchsorted(self.owner_ids_, owners).clip(max=len(self.owner_ids_) - 1)
-        known = self.owner_ids_[at] == owners
-        for name in [keep] if keep else np.unique(models.choice):
-            mine = known if keep else known & (models.choice[at] == name)
-            if name == "shared" or not mine.any():
-                continue
-            if name not in self._locally.settings.keep:
-                raise InputError(
-                    f"keep={name!r} was not among the candidates {self._locally.settings.keep} of this training."
-                )
-            here, position = np.unique(at[mine], return_inverse=True)
-            rows = torch.from_numpy(np.flatnonzero(mine)).to(X.device)
-            padded = OwnRows.of(X[rows], torch.zeros(len(rows), dtype=torch.long, device=X.device), position, len(here))
-            outputs = self._locally.outputs(models, padded, here, str(name)).cpu().numpy()
-            answers[mine] = outputs[position, positions(position, len(here))[0]]
-        return answers
+        asker_of_row, owner, name = np.zeros(len(X), dtype=np.int64), np.zeros(1, dtype=np.int64), np.array(["shared"])
+        if owners is not None and len(X):
+            askers, asker_of_row = np.unique(np.asarray(owners), return_inverse=True)
+            owner = np.searchsorted(self.owner_ids_, askers).clip(max=len(self.owner_ids_) - 1)
+            preferred = np.full(len(owner), keep) if keep else models.choice[owner]
+            name = np.where(self.owner_ids_[owner] == askers, preferred, "shared")
+        candidates = {"shared", *self._locally.settings.keep}
+        if keep and keep not in candidates:
+            raise InputError(
+                f"keep={keep!r} was not among the candidates {self._locally.settings.keep} of this training."
+            )
+        return self._locally.answers(models, X, asker_of_row, owner, name).cpu().numpy()
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
@@ -281,6 +277,17 @@ def personal_names(model: nn.Module, personal: Sequence[str]) -> list[str]:
         if not any(name == wanted or name.startswith(f"{wanted}.") for name in names):
             raise InputError(f"the model has no parameter or layer {wanted!r}. Its parameters are: {', '.join(names)}.")
     return found
+
+
+def _refuse_unknown_classes(model: nn.Module, X: Tensor, y: Tensor) -> None:
+    """Before anything is paid: one label that the network has no output for would end the training midway."""
+    with torch.no_grad():
+        outputs = model(made_up_records(X[:1], y[:1])[0])
+    if y.dtype.is_floating_point or y.ndim != 1 or outputs.ndim != 2 or y.min() < 0 or y.max() >= outputs.shape[1]:
+        raise InputError(
+            f"cross entropy takes a whole number for each row as its label, from 0 to {outputs.shape[-1] - 1} for this network; "
+            f"got labels of type {y.dtype} and shape {tuple(y.shape)}, or outside that range. Recode them, or give loss=."
+        )
 
 
 def _as_tensor(values: Any) -> Tensor:

@@ -29,7 +29,7 @@ from commonground.contributions.joint_sgd import (
 from commonground.errors import InputError, PrivacyWarning
 from commonground.gate import SampledReleases, randomness_from
 from commonground.heads.owners import cross_entropy, owner_scores, ridge_change
-from commonground.joint_board import JointStatement, SharedParameters, paying
+from commonground.joint_board import JointStatement, SharedParameters, paying, refuse_unprotected
 from commonground.ledger import Ledger, SharedLedger
 
 _COUNTS_NOISE = 3.0  # noise of the distance counts, in units of the gradients' multiplier: a tenth of the cost
@@ -113,6 +113,7 @@ class _JointSGD(BaseEstimator):
     ) -> Self:
         """Train u on all owners' rows, then every owner's x_j on its own."""
         self._validate()
+        refuse_unprotected(ledger, self.collaboration)
         X, y = self._rows(X), self._labels(y)
         self.owner_ids_, owner = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner) > 0:
@@ -127,7 +128,7 @@ class _JointSGD(BaseEstimator):
         personal = np.zeros((len(self.owner_ids_), self._n_outputs * X.shape[1]))
         shared = np.zeros(self._n_outputs * X.shape[1])
         if self.collaboration == "without-dp":
-            shared = self._solve(X, y, np.zeros_like(shared), 1e-6)
+            shared = self._own_fit(X, y, np.zeros_like(shared), 1e-6)
         elif self.collaboration != "per-silo" and self.recipe == "paper":
             shared = run.single_steps(X, y, owner, personal)
         elif self.collaboration != "per-silo":
@@ -136,7 +137,7 @@ class _JointSGD(BaseEstimator):
         if self.collaboration != "full-dp":
             for j in range(len(self.owner_ids_)):  # each on its own side
                 own = owner == j
-                personal[j] = self._solve(X[own], y[own], shared, self.ridge) - shared
+                personal[j] = self._own_fit(X[own], y[own], shared, self.ridge) - shared
         self._shared, self._personal = shared, personal
         return self
 
@@ -213,6 +214,15 @@ class _JointSGD(BaseEstimator):
             raise InputError(
                 "recipe='paper' is Algorithm 1, which takes means: aggregator='winsorised' needs the default."
             )
+
+    def _own_fit(self, X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:
+        """``_solve``; rows too large for it leave their owner with the shared coefficients, and stop nobody's fit."""
+        with np.errstate(all="ignore"):
+            try:
+                found = self._solve(X, y, towards, ridge)
+            except (np.linalg.LinAlgError, ValueError):
+                return towards
+        return found if np.isfinite(found).all() else towards
 
     # what a subclass says
     _n_outputs: int
@@ -326,7 +336,8 @@ class _Run:
         return name_each_other(SharedParameters(arrays, statement), self.book)
 
     def _errors_at(self, u: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.s._errors(X @ u.reshape(self.s._n_outputs, -1).T, y)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is clipped to zero
+            return self.s._errors(X @ u.reshape(self.s._n_outputs, -1).T, y)
 
     def _rate(self, size: int, noise_share: float) -> float:
         """The rate of the averaged projected descent for gradients of this second moment (P4 §3.1.1)."""

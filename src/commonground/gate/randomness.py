@@ -38,13 +38,15 @@ class Randomness:
 
     @property
     def fast_description(self) -> str:
-        """Of the sampler for long training runs: fast enough for deep nets, exact up to 64-bit floating point."""
+        """Of the sampler for long training runs: fast enough for deep nets."""
         if self.simulated:
             return self.description
         return (
-            "Box-Muller in 64-bit floating point over the operating system's entropy, value and noise both rounded to a grid "
-            "of 2^-30 standard deviations before they are added (not OpenDP's exact sampler, which is too slow here); samples "
-            "are drawn from the same entropy"
+            "Box-Muller over the operating system's entropy, value and noise both rounded to a grid of 2^-30 standard "
+            "deviations before they are added (not OpenDP's sampler, which is too slow here): the radius is that of an "
+            "exponential number with all of its bits in the tail, and what 64-bit floating point cannot round with certainty is "
+            "computed again to 256 bits, so that noise has the probabilities of a rounded normal number up to 2^-100 each; "
+            "samples are drawn from the same entropy"
         )
 
     def state(self) -> list[dict[str, Any]] | None:
