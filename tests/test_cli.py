@@ -299,6 +299,24 @@ def test_unknown_people_get_the_shared_prediction(
     assert not pd.read_csv("p.csv").has_own_head.any()
 
 
+def test_people_are_known_by_their_ids_whatever_else_is_in_the_table(
+    folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One text among the ids makes a column text. That must neither lose 7 nor take 007 for it, in either direction."""
+    rows = frame[:6].assign(user_id=["7", "7", "8", "8", "9", "9"])
+    asked = pd.concat([frame[:4]]).assign(user_id=["7", "007", "guest", "9"])
+    numbers, mixed = rows, pd.concat([rows, frame[:2].assign(user_id="007")])
+    for trained, known in ((numbers, [True, False, False, True]), (mixed, [True, True, False, True])):
+        trained.to_csv("rows.csv", index=False)
+        run("personalize", board_folder, "rows.csv", "--out", "heads.parquet", capsys=capsys)
+        asked.to_csv("asked.csv", index=False)
+        options = ("--heads", "heads.parquet", "--out", "p.csv")
+        assert run("predict", board_folder, "asked.csv", *options, capsys=capsys)[0] == 0
+        assert pd.read_csv("p.csv").has_own_head.tolist() == known
+        asked[asked.user_id.isin(["7", "9"])].to_csv("asked.csv", index=False)  # numbers alone
+        assert run("predict", board_folder, "asked.csv", *options, "--strict", capsys=capsys)[0] == 0
+
+
 def test_one_newcomer_is_enough_to_personalize(
     folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -22,6 +22,7 @@ from commonground.federated.cli import federate_app
 from commonground.heads.files import Heads
 from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
+from commonground.people import in_the_type_of
 from commonground.reproduce.cli import reproduce
 from commonground.sparse import one_hot
 from commonground.tables import read_rows, write_table
@@ -194,7 +195,7 @@ def predict(
     if own is None:
         prediction, known = board.predict(X), np.zeros(X.shape[0], dtype=bool)
     else:
-        prediction, known = own.predict(board, X, ids.to_pylist(), strict)
+        prediction, known = own.predict(board, X, in_the_type_of(own.ids, ids.to_pylist()), strict)
     write_table(pa.table({user: ids, "prediction": prediction, "has_own_head": known}), out)
     if as_json:
         _print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
