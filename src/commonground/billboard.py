@@ -3,10 +3,9 @@
 import hashlib
 import json
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +19,7 @@ from scipy import sparse
 
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BillboardError, InputError
+from commonground.files import DRAFT, PUBLIC, AloneIn, replacing, sync_folder
 from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
 from commonground.heads.convex import LOSSES, fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
@@ -28,6 +28,7 @@ from commonground.users import Block
 
 SCHEMA_VERSION = 3  # 2: events have a kind; 3: heads may have a prior
 _ARRAYS, _STATEMENT = "billboard.safetensors", "statement.json"
+_NEW_ARRAYS = "billboard-*.safetensors"  # with their checksum, until the statement is theirs
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ class Billboard:
     # ---- files -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
+        """Write a folder with the arrays and the statement, in place of an older billboard there; nothing else is touched."""
         document = {
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
@@ -232,29 +233,80 @@ class Billboard:
             )
 
 
-def write_board(path: str | os.PathLike[str], payload: bytes, document: dict[str, Any]) -> Path:
-    """A billboard's folder: arrays and statement with their checksums, written beside and moved into place."""
-    folder = Path(path)
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
-        raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
-    document = {"schema_version": SCHEMA_VERSION, "sha256": hashlib.sha256(payload).hexdigest(), **document}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+@contextmanager
+def place_for_board(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The folder where a billboard can be written, tried by making it and a file in it; it goes again if it stays empty.
+
+    To be entered before budget is spent: none may be on a result that has no place to go.
+    """
+    folder = Path(os.path.realpath(path))  # of a link, the folder that it leads to
+    made: list[Path] = []
     try:
-        (draft / _ARRAYS).write_bytes(payload)
-        document["statement_sha256"] = _digest(document)
-        (draft / _STATEMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        draft.chmod(0o755)
-        if folder.exists():  # an older billboard: step aside, then go
-            old = draft.with_name(draft.name + "-old")
-            folder.rename(old)
-            draft.rename(folder)
-            shutil.rmtree(old)
-        else:
-            draft.rename(folder)
+        try:
+            if folder.exists() and not (folder.is_dir() and _may_hold_board(folder)):
+                raise BillboardError(f"{path} exists and is not a billboard. Choose a new folder or remove it first.")
+            made = [missing for missing in (folder, *folder.parents) if not missing.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(prefix=DRAFT, dir=folder):
+                pass
+        except OSError as problem:
+            raise BillboardError(
+                f"{path} cannot be written ({problem.strerror}). Name a folder that this user can make or write to."
+            ) from None
+        yield folder
     finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder
+        for empty in made:
+            with suppress(OSError):  # not empty
+                empty.rmdir()
+
+
+def _may_hold_board(folder: Path) -> bool:
+    """Whether a board is there, or nothing but what an interrupted save left."""
+    if (folder / _STATEMENT).exists():
+        return True
+    ours = {folder / _ARRAYS, *folder.glob(_NEW_ARRAYS), *folder.glob(DRAFT + "*")}
+    return set(folder.iterdir()) <= ours
+
+
+def write_board(path: str | os.PathLike[str], payload: bytes, document: dict[str, Any]) -> Path:
+    """A billboard's folder: arrays and statement with their checksums. Whatever else is in the folder stays as it is.
+
+    At every moment the folder holds the old board or the new one, also if the power fails: new arrays are written under a
+    name of their own first, the statement changes in one step, and then the arrays get their usual name. Between these two
+    steps a reader finds them under the first one (`_read_files`).
+    """
+    document = {"schema_version": SCHEMA_VERSION, "sha256": hashlib.sha256(payload).hexdigest(), **document}
+    document["statement_sha256"] = _digest(document)
+    statement = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    with place_for_board(path) as folder, AloneIn(folder):
+        new_arrays = folder / _NEW_ARRAYS.replace("*", document["sha256"])
+        try:
+            with replacing(new_arrays, PUBLIC) as file:
+                file.write(payload)
+            with replacing(folder / _STATEMENT, PUBLIC) as file:
+                file.write(statement)
+        except BaseException:
+            if not (folder / _STATEMENT).exists() or (folder / _STATEMENT).read_bytes() != statement:
+                new_arrays.unlink(missing_ok=True)
+            raise
+        os.replace(new_arrays, folder / _ARRAYS)
+        sync_folder(folder)
+        for stray in folder.glob(_NEW_ARRAYS):  # of a save that was killed
+            stray.unlink()
+    return Path(path)
+
+
+def _read_files(folder: Path) -> tuple[str, bytes]:
+    """The statement and its arrays, also during a save or after an interrupted one. Whether they match is checked later."""
+    while True:
+        text = (folder / _STATEMENT).read_text(encoding="utf-8")
+        for path in (folder / _ARRAYS, *folder.glob(_NEW_ARRAYS), folder / _ARRAYS):  # the last: it was moved just now
+            with suppress(FileNotFoundError):
+                payload = path.read_bytes()
+                if hashlib.sha256(payload).hexdigest() in text:
+                    return text, payload
+        if (folder / _STATEMENT).read_text(encoding="utf-8") == text:  # else it was replaced meanwhile
+            return text, (folder / _ARRAYS).read_bytes()
 
 
 @contextmanager
@@ -262,8 +314,7 @@ def reading_board(path: str | os.PathLike[str]) -> Iterator[tuple[dict[str, Any]
     """The verified statement and arrays of a folder; whatever the caller cannot read in them is damage, too."""
     folder = Path(path)
     try:
-        text = (folder / _STATEMENT).read_text(encoding="utf-8")
-        payload = (folder / _ARRAYS).read_bytes()
+        text, payload = _read_files(folder)
     except (OSError, UnicodeDecodeError) as problem:
         raise BillboardError(
             f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "

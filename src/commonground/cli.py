@@ -15,11 +15,13 @@ from rich.table import Table as RichTable
 
 from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.audit.cli import audit
-from commonground.billboard import Billboard
+from commonground.billboard import Billboard, place_for_board
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.federated.cli import federate_app
+from commonground.files import require_other_file
 from commonground.heads.files import Heads
+from commonground.interrupts import Interrupts
 from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
 from commonground.people import in_the_type_of
@@ -51,6 +53,7 @@ NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .pa
 
 @app.command()
 def train(
+    context: typer.Context,
     table: Annotated[
         str,
         typer.Argument(
@@ -102,6 +105,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    context.with_resource(place_for_board(out))  # there before any budget is spent
     people = population_for_training(ledger, population, out)
     users = Users.from_table(
         table, user=user, label=label, features=_split(features), item=item, items=_lines(items), budget=budget,
@@ -159,6 +163,7 @@ def personalize(
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
+    require_other_file(out, table)
     board = Billboard.load(billboard)
     names = _feature_names(board)
     users = Users.from_table(
@@ -186,6 +191,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Answer each row by its person's own head, or by the shared part where she has none."""
+    require_other_file(out, table, heads)
     board = Billboard.load(billboard)
     own = None if heads is None else Heads.load(heads, board)
     names = _feature_names(board)
@@ -263,14 +269,40 @@ def _show_statement(board: Billboard | SharedParameters, as_json: bool, folder: 
 
 def main() -> None:
     """Entry point: a person's mistake is one clear line and exit code 2; a traceback means a bug of ours."""
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), Interrupts() as interrupts:
         for ours in (PrivacyWarning, RecipeWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(
             f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True
         )
         try:
-            app()
-        except (CommongroundError, OSError) as mistake:
-            to_people.print(f"[red]error:[/] {escape(str(mistake))}", soft_wrap=True, highlight=False)
-            sys.exit(2)
+            try:
+                app()
+            finally:
+                interrupts.finish()
+        except BaseException as problem:
+            finished = isinstance(problem, SystemExit) and not problem.code
+            if interrupts.signal is not None and not finished:
+                _say("interrupted", f"by {interrupts.signal.name}, before there was a result. {_notes(problem)}")
+                sys.exit(128 + interrupts.signal)
+            if isinstance(problem, RecursionError):
+                _say("error", "the input is nested too deeply to be read. It is damaged, or not what it is taken for.")
+                sys.exit(2)
+            if isinstance(problem, CommongroundError | OSError):
+                _say("error", f"{problem} {_notes(problem)}")
+                sys.exit(2)
+            raise
+
+
+def _say(what: str, words: str) -> None:
+    to_people.print(f"[red]{what}:[/] {escape(words.strip())}", soft_wrap=True, highlight=False)
+
+
+def _notes(problem: BaseException) -> str:
+    """What was added on the way, such as what became of a reservation."""
+    notes: list[str] = []
+    link: BaseException | None = problem
+    while link is not None:
+        notes += getattr(link, "__notes__", [])
+        link = link.__cause__ or link.__context__
+    return " ".join(notes)

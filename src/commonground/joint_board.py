@@ -114,7 +114,7 @@ class SharedParameters:
         return hashlib.sha256(self._payload()).hexdigest()
 
     def save(self, path: str | os.PathLike[str]) -> Path:
-        """Write a folder with the arrays and the statement; nothing is left behind when writing fails."""
+        """Write a folder with the arrays and the statement, in place of an older board there; nothing else is touched."""
         return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json()})
 
     @classmethod
@@ -155,5 +155,5 @@ def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds shared parameters rather than a billboard of people."""
     try:
         return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False

@@ -35,6 +35,7 @@ import pyarrow.fs
 import pyarrow.parquet as pq
 
 from commonground.errors import InputError
+from commonground.files import PRIVATE, replacing
 
 COLUMN_BYTES = 5 * 2**19  # an open Parquet column holds pages and a dictionary of 1 MiB each, however small the batches
 COLUMNS_AT_ONCE = 16  # so a table is checked and moved one group of columns after the other,
@@ -625,23 +626,37 @@ def rows_in_order(table: Table) -> tuple[Any, np.ndarray]:
     return ids, X
 
 
-def write_table(table: pa.Table, path: PathLike, *, private: bool = False) -> Path:
-    """Write .csv or .parquet by the path's suffix, whole or not at all; ``private``: readable by this account only."""
+def write_table(table: pa.Table, path: PathLike) -> Path:
+    """Write .csv or .parquet by the path's suffix, whole or not at all; only this account may read it: it is about people.
+
+    Text in a CSV that a spreadsheet would run as a formula gets an apostrophe in front (`harmless_text`).
+    """
     target = Path(path)
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"Cannot write {str(target)!r}: give a file name that ends in .csv or .parquet.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666), "wb") as file:
-            if target.suffix.lower() == ".csv":
-                pa.csv.write_csv(table, file)
-            else:
-                pq.write_table(table, file)
-        draft.rename(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(target, PRIVATE) as file:
+        if target.suffix.lower() == ".csv":
+            columns = {name: harmless_text(table.column(name)) for name in table.column_names}
+            pa.csv.write_csv(pa.table(columns), file)
+        else:
+            pq.write_table(table, file)
     return target
+
+
+def harmless_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that begins like a formula (= + - @, also after blanks or in full width) with an apostrophe in front.
+
+    So does text that begins with an apostrophe: whoever takes one away from each such text has the original again.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    runs = pc.match_substring_regex(column, r"^(\s*[=+\-@＝＋－＠]|'|[\t\r\n])")
+    return pc.if_else(
+        runs, pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type)), column
+    )
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
