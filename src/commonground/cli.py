@@ -1,10 +1,11 @@
 """The command line: train, statement, personalize, predict, ledger, federate, audit, reproduce, demo."""
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from rich.table import Table as RichTable
 from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.audit.cli import audit
 from commonground.billboard import Billboard, place_for_board
-from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
+from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning, SizeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.federated.cli import federate_app
 from commonground.files import require_other_file
@@ -112,7 +113,7 @@ def train(
         engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip
     model = PrivateFedRep(
-        cast(Literal["auto"], rank) if not rank.lstrip("-").isdecimal() else int(rank), epsilon, delta, recipe=recipe,
+        _rank(rank), epsilon, delta, recipe=recipe,
         fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds, keep_heads=False, sample_rate=sample_rate,
         device=device, simulation_seed=simulation_seed, verbose=not as_json,
     )  # fmt: skip
@@ -148,7 +149,7 @@ def statement(billboard: Board, as_json: AsJson = False) -> None:
                 else "–",
                 f"{e.mu**2 / total:.1%}" if isinstance(e, GaussianEvent) else "–",
             )
-            releases.add_row(e.name, *cells)
+            releases.add_row(escape(e.name), *map(escape, cells))
         Console().print(releases)
 
 
@@ -228,6 +229,14 @@ app.command("audit")(audit)
 app.command("reproduce")(reproduce)
 
 
+def _rank(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise InputError(f"--rank must be a whole number of shared directions, or 'auto', got {text!r}.")
+    return int(text)
+
+
 def _split(features: str | None) -> list[str] | None:
     return None if features is None else [name.strip() for name in features.split(",") if name.strip()]
 
@@ -270,7 +279,7 @@ def _show_statement(board: Billboard | SharedParameters, as_json: bool, folder: 
 def main() -> None:
     """Entry point: a person's mistake is one clear line and exit code 2; a traceback means a bug of ours."""
     with warnings.catch_warnings(), Interrupts() as interrupts:
-        for ours in (PrivacyWarning, RecipeWarning):
+        for ours in (PrivacyWarning, RecipeWarning, SizeWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(
             f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True

@@ -60,10 +60,9 @@ class AloneIn:
         self.__del__()
 
     def __del__(self) -> None:
-        with suppress(KeyError):  # it was closed before
-            os.close(
-                self.__dict__.pop("_handle")
-            )  # in one step: interrupted before it, the lock still goes with the object
+        # In one line: interrupted before it, the handle is still here, and the lock goes with the object.
+        with suppress(KeyError):  # closed already
+            os.close(self.__dict__.pop("_handle"))
 
 
 def require_other_file(out: Path, *inputs: Path | None) -> None:

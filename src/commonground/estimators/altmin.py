@@ -21,6 +21,7 @@ from commonground.estimators.initial_embedding import release_initial_embedding
 from commonground.estimators.moment_system import MomentSystem, release_moment_system
 from commonground.estimators.rounds import ClippedGradient, Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
+from commonground.estimators.square_releases import check_square_release
 from commonground.gate import randomness_from
 from commonground.heads.convex import LOSSES
 from commonground.ledger import InMemoryLedger, Ledger
@@ -133,6 +134,7 @@ class PrivateAltMin(PersonalModel):
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateAltMin")
+        check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         self._check(users)
         budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))

@@ -29,6 +29,7 @@ from commonground.estimators.noisy_start import release_noisy_start
 from commonground.estimators.rounds import Door, locate_sizes, release_clipped, signal_share
 from commonground.estimators.sampled_rounds import SampledRounds
 from commonground.estimators.shared_mean import SharedMean, shared_mean_rounds
+from commonground.estimators.square_releases import check_square_release
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
@@ -167,6 +168,8 @@ class PrivateFedRep(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         if not self._finds_rank or self.recipe == "paper":
             check_rank(self.rank, users.n_features, "PrivateFedRep")
+        if not users.sparse:
+            check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
