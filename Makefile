@@ -1,4 +1,5 @@
-# Each target sets itself up: a machine with python3 and a package index is enough.
+# Each target sets itself up: a machine with python3 and a package index is enough. What is installed must have the hashes
+# of requirements.lock; the build of this package uses the setuptools from there, too.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -24,10 +25,11 @@ mutate: .venv/ready
 fuzz: .venv/ready
 	$(BIN)/python benchmarks/fuzz_readers.py --runs 20000
 
-.venv/ready: pyproject.toml requirements.lock
+.venv/ready: pyproject.toml requirements.lock requirements-torch.lock
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	touch $@
 
 clean:

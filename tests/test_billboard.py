@@ -82,13 +82,17 @@ def test_newer_and_missing(board: Billboard, tmp_path: Path) -> None:
         Billboard.load(tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("written", [0, 1, 2], ids=["arrays", "their name", "statement"])
 def test_nothing_is_left_behind_when_writing_fails(
-    board: Billboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    board: Billboard, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
 ) -> None:
-    def full_disk(*_: object, **__: object) -> None:
-        raise OSError(28, "No space left on device")
+    steps = iter(range(10))
 
-    monkeypatch.setattr(Path, "write_text", full_disk)
+    def full_disk(handle: int) -> None:
+        if next(steps) == written:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("commonground.files.os.fsync", full_disk)
     with pytest.raises(OSError, match="No space"):
         board.save(tmp_path / "b")
     assert list(tmp_path.iterdir()) == []

@@ -14,6 +14,9 @@ from rich.console import Console
 
 import commonground as cg
 from commonground import cli
+from commonground.accounting.events import GaussianEvent
+from commonground.billboard import Statement
+from commonground.estimators import square_releases
 
 
 @pytest.fixture(scope="module")
@@ -177,6 +180,18 @@ TRAIN_MISTAKES: dict[str, tuple[Callable[[pd.DataFrame], None], list[object], st
     "rank zero": (as_it_is, ["--rank", 0], "integer from 1 to 4"),
     "rank negative": (as_it_is, ["--rank", -2], "integer from 1 to 4"),
     "rank not a number": (as_it_is, ["--rank", "two"], "two"),
+    "rank of dashes": (
+        as_it_is,
+        ["--rank=---"],
+        "--rank must be a whole number of shared directions, or 'auto', got '---'",
+    ),
+    "rank with two signs": (as_it_is, ["--rank=--5"], "got '--5'"),
+    "rank that is no ASCII": (as_it_is, ["--rank", "²"], "got '²'"),
+    "not UTF-8": (
+        lambda frame: Path("t.csv").write_bytes("user_id,a,b,y\nZoë,1,2,3\n".encode("latin-1")),
+        [],
+        "not text in UTF-8",
+    ),
     "no such device": (as_it_is, ["--device", "gpu"], "'cuda' on a machine with an NVIDIA GPU"),
     "epsilon zero": (as_it_is, ["--epsilon", 0], "epsilon must be"),
     "epsilon negative": (as_it_is, ["--epsilon", -1], "epsilon must be"),
@@ -224,6 +239,109 @@ def test_an_output_that_is_something_else_is_kept(
     assert code == 2
     assert "not a billboard" in err
     assert Path("thesis/chapter.txt").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("out", [".", "thesis/chapter.txt/board", "x" * 300, "loop"])
+def test_no_budget_is_spent_on_a_result_that_has_no_place(
+    out: str, folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With a ledger and without: the folder is made before anything is read or booked, and goes again."""
+    frame.to_csv("t.csv", index=False)
+    Path("thesis").mkdir()
+    Path("thesis/chapter.txt").write_text("years of work")
+    Path("loop").symlink_to("loop")
+    run("ledger", "open", "l.db", "--population", "p", "--epsilon", 2, capsys=capsys)
+    before = set(folder.iterdir())
+    for ledger in ([], ["--ledger", "l.db", "--population", "p"]):
+        code, _, err = run("train", "t.csv", "--out", out, *ledger, capsys=capsys)
+        assert code == 2
+        assert "not a billboard" in err or "cannot be written" in err
+    _, shown, _ = run("ledger", "show", "l.db", "--json", capsys=capsys)
+    assert json.loads(shown)["populations"][0]["n_events"] == 1, "only the opening"
+    assert set(folder.iterdir()) == before
+
+
+def test_training_into_a_linked_folder_keeps_what_else_is_there(
+    folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cg.Billboard.load(board_folder).save("real")
+    Path("real/heads.parquet").write_text("heads")
+    Path("link").symlink_to("real")
+    frame.to_csv("t.csv", index=False)
+    assert run("train", "t.csv", "--out", "link", "--epsilon", 3, capsys=capsys)[0] == 0
+    assert cg.Billboard.load("real").statement.epsilon == 3.0
+    assert Path("real/heads.parquet").read_text() == "heads"
+    assert Path("link").is_symlink()
+
+
+def test_an_output_never_takes_the_place_of_its_input(
+    folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frame[:100].to_parquet("rows.parquet")
+    Path("link.parquet").symlink_to("rows.parquet")
+    original = Path("rows.parquet").read_bytes()
+    for out in ("rows.parquet", "link.parquet"):
+        for command in ("personalize", "predict"):
+            code, _, err = run(command, board_folder, "rows.parquet", "--out", out, capsys=capsys)
+            assert code == 2
+            assert "is the file that is read" in err
+    run("personalize", board_folder, "rows.parquet", "--out", "heads.parquet", capsys=capsys)
+    heads = ("--heads", "heads.parquet", "--out")
+    assert run("predict", board_folder, "rows.parquet", *heads, "heads.parquet", capsys=capsys)[0] == 2
+    assert run("predict", board_folder, "rows.parquet", *heads, "p.csv", capsys=capsys)[0] == 0
+    assert os.stat("p.csv").st_mode & 0o077 == 0, "predictions are private"
+    assert Path("rows.parquet").read_bytes() == original
+
+
+def test_formulas_as_ids_and_tags_as_names_are_only_text(
+    folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    statement = Statement(
+        "[/red]", "[/red]", 1.0, 1e-6, 10, 5, False, "[/red]", (GaussianEvent("[/red]", 0.1, 2.0, 20.0, 10, False),)
+    )
+    names = tuple(column for column in frame.columns if column not in ("user_id", "y"))
+    d = len(names)
+    cg.Billboard(np.eye(d)[:, :2], None, 0.0, True, names, statement).save("[/red]")
+    code, out, _ = run("statement", "[/red]", capsys=capsys)
+    assert code == 0
+    assert out.count("[/red]") >= 3
+    frame[:3].assign(user_id=["=cmd|x", "@a", "ann"]).to_csv("t.csv", index=False)
+    assert run("predict", "[/red]", "t.csv", "--out", "p.csv", capsys=capsys)[0] == 0
+    assert pd.read_csv("p.csv").user_id.tolist() == ["'=cmd|x", "'@a", "ann"]
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_a_statement_of_endless_depth_is_a_mistake_not_a_crash(
+    opening: str, folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("board").mkdir()
+    Path("board/statement.json").write_text(opening * 100_000)
+    Path("board/billboard.safetensors").touch()
+    frame.to_csv("t.csv", index=False)
+    for arguments in (("statement", "board"), ("predict", "board", "t.csv", "--out", "p.csv")):
+        code, _, err = run(*arguments, capsys=capsys)
+        assert code == 2
+        assert "too deeply" in err or "damaged" in err
+
+
+def test_many_dense_columns_are_announced_or_refused_before_anything_is_charged(
+    folder: Path, frame: pd.DataFrame, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame.to_csv("t.csv", index=False)
+    run("ledger", "open", "l.db", "--population", "p", "--epsilon", 2, capsys=capsys)
+    train = ("train", "t.csv", "--out", "b", "--ledger", "l.db", "--population", "p")
+    monkeypatch.setattr(square_releases, "BYTES_PER_ENTRY", 10**9)
+    monkeypatch.setattr(square_releases, "machine_bytes", lambda: 10**10)
+    code, _, err = run(*train, capsys=capsys)
+    assert code == 2
+    for words in ("dense columns", "25.0 GB", "more than the 10.0 GB", "scipy.sparse", "item="):
+        assert words in err
+    _, shown, _ = run("ledger", "show", "l.db", "--json", capsys=capsys)
+    assert json.loads(shown)["populations"][0]["epsilon_charged"] == 0.0
+    monkeypatch.setattr(square_releases, "machine_bytes", lambda: 10**11)
+    code, _, err = run(*train, capsys=capsys)
+    assert code == 0
+    assert "warning: PrivateFedRep on 5 dense columns" in err
 
 
 def spoil(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -296,6 +414,24 @@ def test_unknown_people_get_the_shared_prediction(
     shared = cg.Billboard.load(board_folder).predict(frame[:5])
     np.testing.assert_allclose(pd.read_csv("p.csv").prediction, shared)
     assert not pd.read_csv("p.csv").has_own_head.any()
+
+
+def test_people_are_known_by_their_ids_whatever_else_is_in_the_table(
+    folder: Path, frame: pd.DataFrame, board_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One text among the ids makes a column text. That must neither lose 7 nor take 007 for it, in either direction."""
+    rows = frame[:6].assign(user_id=["7", "7", "8", "8", "9", "9"])
+    asked = pd.concat([frame[:4]]).assign(user_id=["7", "007", "guest", "9"])
+    numbers, mixed = rows, pd.concat([rows, frame[:2].assign(user_id="007")])
+    for trained, known in ((numbers, [True, False, False, True]), (mixed, [True, True, False, True])):
+        trained.to_csv("rows.csv", index=False)
+        run("personalize", board_folder, "rows.csv", "--out", "heads.parquet", capsys=capsys)
+        asked.to_csv("asked.csv", index=False)
+        options = ("--heads", "heads.parquet", "--out", "p.csv")
+        assert run("predict", board_folder, "asked.csv", *options, capsys=capsys)[0] == 0
+        assert pd.read_csv("p.csv").has_own_head.tolist() == known
+        asked[asked.user_id.isin(["7", "9"])].to_csv("asked.csv", index=False)  # numbers alone
+        assert run("predict", board_folder, "asked.csv", *options, "--strict", capsys=capsys)[0] == 0
 
 
 def test_one_newcomer_is_enough_to_personalize(

@@ -261,6 +261,59 @@ def test_a_pandas_frame_may_have_ids_that_arrow_cannot_hold() -> None:
     check(Users.from_table(frame), X[:, :2], y, user_ids)
 
 
+DIFFERENT_PEOPLE = {
+    "twenty digits": [f"1000000000000000{i:04d}" for i in range(400)],
+    "leading zero": ["07", "7", "007"],
+    "decimal point": ["5", "5.0", "5e0"],
+    "truth": ["true", "True", "TRUE"],
+    "sign": ["+5", "5", "-0", "0"],
+    "space": [" 5", "5", "5 "],
+    "beyond int64": [str(2**63 - 1), str(2**63), str(2**64)],
+    "dates": ["2026-01-02", "2026-01-02 00:00:00"],
+}
+
+
+@pytest.mark.parametrize("max_memory", [2**30, 1], ids=["in memory", "streamed"])
+@pytest.mark.parametrize("ids", DIFFERENT_PEOPLE.values(), ids=DIFFERENT_PEOPLE)
+def test_different_ids_in_a_csv_are_different_people(ids: list[str], max_memory: int, tmp_path: Path) -> None:
+    """What a type for numbers would make equal, or round, is told apart by its text."""
+    (tmp_path / "rows.csv").write_text("user_id,x,y\n" + "".join(f"{one},{i},2\n" for i, one in enumerate(ids)))
+    users = Users.from_table(tmp_path / "rows.csv", max_memory=max_memory)
+    assert users.ids.tolist() == ids
+    assert [users.rows_of(one)[0].tolist() for one in ids] == [[[float(i)]] for i in range(len(ids))]
+
+
+@pytest.mark.parametrize("max_memory", [2**30, 1], ids=["in memory", "streamed"])
+def test_plain_whole_numbers_in_a_csv_are_numbers(max_memory: int, tmp_path: Path) -> None:
+    ids = [-(2**63), -5, 0, 7, 10**18, 2**63 - 1]
+    (tmp_path / "rows.csv").write_text("user_id,x,y\n" + "".join(f"{one},1,2\n" for one in ids))
+    assert Users.from_table(tmp_path / "rows.csv", max_memory=max_memory).ids.tolist() == ids
+
+
+@pytest.mark.parametrize("max_memory", [2**30, 1], ids=["in memory", "streamed"])
+@pytest.mark.parametrize("text", ["user_id,x,y\nJosé,1,2\nZoë,1,2\n", "user_id,größe,y\n1,1,2\n2,1,2\n"])
+def test_a_csv_in_latin_1_is_refused_by_name(text: str, max_memory: int, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match="not text in UTF-8.*Latin-1.*iconv"):
+        Users.from_table(tmp_path / "rows.csv", max_memory=max_memory)
+
+
+@given(st.lists(st.text(st.sampled_from("0157-+. e"), min_size=1, max_size=4), min_size=1, max_size=6))
+@settings(deadline=None)
+def test_ids_become_numbers_only_where_python_would_write_them_so(texts: list[str]) -> None:
+    def obvious(text: str) -> bool:
+        try:
+            return str(int(text)) == text
+        except ValueError:
+            return False
+
+    numbers = tables.whole_numbers(pa.array(texts))
+    assert (numbers is not None) == all(map(obvious, texts))
+    assert [people_module.is_whole_number(text) for text in texts] == [obvious(text) for text in texts]
+    if numbers is not None:
+        assert [str(one) for one in numbers.to_pylist()] == texts
+
+
 def test_an_id_column_of_a_large_csv_may_turn_from_numbers_into_text(tmp_path: Path) -> None:
     n_rows = 400_000  # the first block, from which types are guessed, ends before the last row
     lines = [f"{i % 7},{i},0" for i in range(n_rows)] + ["anna,1.5,1"]

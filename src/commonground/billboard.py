@@ -4,10 +4,9 @@ import hashlib
 import json
 import math
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import version
@@ -24,6 +23,7 @@ from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsi
 from commonground.accounting.sampled import REPLACE
 from commonground.claims import UnbelievableError, check_claim, check_finite, check_shapes
 from commonground.errors import BillboardError, InputError
+from commonground.files import DRAFT, PUBLIC, AloneIn, replacing, sync_folder
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
 from commonground.heads.convex import LOSSES, fit_convex_heads
@@ -36,6 +36,7 @@ from commonground.users import Block
 SCHEMA_VERSION = 4  # 2: events have a kind; 3: heads may have a prior; 4: what was spent is written down
 _SPEND_SINCE = 4
 _ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
+_NEW_ARRAYS, _NEW_SIGNATURE = "billboard-*.safetensors", "statement-*.sig"  # with a checksum, until the statement is theirs
 
 
 @dataclass(frozen=True)
@@ -206,7 +207,7 @@ class Billboard:
     # ---- files -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
-        """Write a folder with the arrays and the statement; nothing is left behind when writing fails.
+        """Write a folder with the arrays and the statement, in place of an older billboard there; nothing else is touched.
 
         ``sign``: a private key (``commonground keys new``), or its file; the statement, and with it the arrays, is signed.
         """
@@ -316,36 +317,102 @@ def recorded_spend(document: dict[str, Any]) -> float | None:
     return float(document["epsilon_spent"]) if document["schema_version"] >= _SPEND_SINCE else None
 
 
+@contextmanager
+def place_for_board(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """The folder where a billboard can be written, tried by making it and a file in it; it goes again if it stays empty.
+
+    To be entered before budget is spent: none may be on a result that has no place to go.
+    """
+    folder = Path(os.path.realpath(path))  # of a link, the folder that it leads to
+    made: list[Path] = []
+    try:
+        try:
+            if folder.exists() and not (folder.is_dir() and _may_hold_board(folder)):
+                raise BillboardError(f"{path} exists and is not a billboard. Choose a new folder or remove it first.")
+            made = [missing for missing in (folder, *folder.parents) if not missing.exists()]
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(prefix=DRAFT, dir=folder):
+                pass
+        except OSError as problem:
+            raise BillboardError(
+                f"{path} cannot be written ({problem.strerror}). Name a folder that this user can make or write to."
+            ) from None
+        yield folder
+    finally:
+        for empty in made:
+            with suppress(OSError):  # not empty
+                empty.rmdir()
+
+
+def _may_hold_board(folder: Path) -> bool:
+    """Whether a board is there, or nothing but what an interrupted save left."""
+    if (folder / _STATEMENT).exists():
+        return True
+    names = (_ARRAYS, _SIGNATURE, _NEW_ARRAYS, _NEW_SIGNATURE, DRAFT + "*")
+    ours = {path for name in names for path in folder.glob(name)}
+    return set(folder.iterdir()) <= ours
+
+
 def write_board(
     path: str | os.PathLike[str],
     payload: bytes,
     document: dict[str, Any],
     sign: SigningKey | str | os.PathLike[str] | None = None,
 ) -> Path:
-    """A billboard's folder: arrays and statement with their checksums, written beside and moved into place."""
-    folder, key = Path(path), SigningKey.of(sign)
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / _STATEMENT).exists())):
-        raise BillboardError(f"{folder} exists and is not a billboard. Choose a new folder or remove it first.")
+    """A billboard's folder: arrays and statement with their checksums. Whatever else is in the folder stays as it is.
+
+    At every moment the folder holds the old board or the new one, also if the power fails: new arrays, and the signature,
+    are written under names of their own first, the statement changes in one step, and then they get their usual names.
+    Between these steps a reader finds them under the first ones (``_read_files``, ``_signature_of``).
+    """
+    key = SigningKey.of(sign)
     document = {"schema_version": SCHEMA_VERSION, "sha256": hashlib.sha256(payload).hexdigest(), **document}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
-        (draft / _ARRAYS).write_bytes(payload)
-        document["statement_sha256"] = _digest(document)
-        (draft / _STATEMENT).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    document["statement_sha256"] = _digest(document)
+    statement = (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode("utf-8")
+    with place_for_board(path) as folder, AloneIn(folder):
+        new_arrays = folder / _NEW_ARRAYS.replace("*", document["sha256"])
+        new_signature = folder / _NEW_SIGNATURE.replace("*", document["statement_sha256"])
+        try:
+            with replacing(new_arrays, PUBLIC) as file:
+                file.write(payload)
+            if key is not None:
+                with replacing(new_signature, PUBLIC) as file:
+                    file.write(key.sign(_canonical(document)).encode("utf-8"))
+            with replacing(folder / _STATEMENT, PUBLIC) as file:
+                file.write(statement)
+        except BaseException:
+            if not (folder / _STATEMENT).exists() or (folder / _STATEMENT).read_bytes() != statement:
+                new_arrays.unlink(missing_ok=True)
+                new_signature.unlink(missing_ok=True)
+            raise
+        os.replace(new_arrays, folder / _ARRAYS)
         if key is not None:
-            (draft / _SIGNATURE).write_text(key.sign(_canonical(document)), encoding="utf-8")
-        draft.chmod(0o755)
-        if folder.exists():  # an older billboard: step aside, then go
-            old = draft.with_name(draft.name + "-old")
-            folder.rename(old)
-            draft.rename(folder)
-            shutil.rmtree(old)
-        else:
-            draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return folder
+            os.replace(new_signature, folder / _SIGNATURE)
+        else:  # that of an older board says nothing of this one
+            (folder / _SIGNATURE).unlink(missing_ok=True)
+        sync_folder(folder)
+        for stray in (*folder.glob(_NEW_ARRAYS), *folder.glob(_NEW_SIGNATURE)):  # of a save that was killed
+            stray.unlink()
+    return Path(path)
+
+
+def _signature_of(folder: Path, document: dict[str, Any]) -> Path:
+    """Where the signature of this statement is, also after an interrupted save."""
+    new = folder / _NEW_SIGNATURE.replace("*", document["statement_sha256"])
+    return new if new.exists() else folder / _SIGNATURE
+
+
+def _read_files(folder: Path) -> tuple[str, bytes]:
+    """The statement and its arrays, also during a save or after an interrupted one. Whether they match is checked later."""
+    while True:
+        text = (folder / _STATEMENT).read_text(encoding="utf-8")
+        for path in (folder / _ARRAYS, *folder.glob(_NEW_ARRAYS), folder / _ARRAYS):  # the last: it was moved just now
+            with suppress(FileNotFoundError):
+                payload = path.read_bytes()
+                if hashlib.sha256(payload).hexdigest() in text:
+                    return text, payload
+        if (folder / _STATEMENT).read_text(encoding="utf-8") == text:  # else it was replaced meanwhile
+            return text, (folder / _ARRAYS).read_bytes()
 
 
 @contextmanager
@@ -355,8 +422,7 @@ def reading_board(
     """The verified statement and arrays of a folder; whatever the caller cannot read in them is damage, too."""
     folder, key = Path(path), VerifyingKey.of(public_key)
     try:
-        text = (folder / _STATEMENT).read_text(encoding="utf-8")
-        payload = (folder / _ARRAYS).read_bytes()
+        text, payload = _read_files(folder)
     except (OSError, UnicodeDecodeError) as problem:
         raise BillboardError(
             f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "
@@ -377,7 +443,7 @@ def reading_board(
         if document["sha256"] != hashlib.sha256(payload).hexdigest():
             raise _changed(folder / _ARRAYS)
         if key is not None:
-            key.verify(folder / _SIGNATURE, _canonical(document))
+            key.verify(_signature_of(folder, document), _canonical(document))
         yield document, payload
     except UnbelievableError as why:
         raise BillboardError(

@@ -1,10 +1,11 @@
 """The command line: train, statement, personalize, predict, ledger, federate, audit, reproduce, demo."""
 
 import json
+import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -15,13 +16,16 @@ from rich.table import Table as RichTable
 
 from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.audit.cli import audit
-from commonground.billboard import Billboard
-from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning
+from commonground.billboard import Billboard, place_for_board
+from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning, SizeWarning
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.federated.cli import federate_app
+from commonground.files import require_other_file
 from commonground.heads.files import Heads
+from commonground.interrupts import Interrupts
 from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.cli import ledger_app, population_for_training
+from commonground.people import in_the_type_of
 from commonground.reproduce.cli import reproduce
 from commonground.signing import SigningKey
 from commonground.signing_cli import keys_app
@@ -53,6 +57,7 @@ NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .pa
 
 @app.command()
 def train(
+    context: typer.Context,
     table: Annotated[
         str,
         typer.Argument(
@@ -103,13 +108,14 @@ def train(
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
     key = SigningKey.of(sign)  # before anything is spent
+    context.with_resource(place_for_board(out))  # there before any budget is spent
     people = population_for_training(ledger, population, out)
     users = Users.from_table(
         table, user=user, label=label, features=_split(features), item=item, items=_lines(items), budget=budget,
         engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip
     model = PrivateFedRep(
-        cast(Literal["auto"], rank) if not rank.lstrip("-").isdecimal() else int(rank), epsilon, delta, recipe=recipe,
+        _rank(rank), epsilon, delta, recipe=recipe,
         fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds, keep_heads=False,
         device=device, simulation_seed=simulation_seed, verbose=not as_json,
     )  # fmt: skip
@@ -151,7 +157,7 @@ def statement(
                 else "–",
                 f"{e.mu**2 / total:.1%}" if isinstance(e, GaussianEvent) else "–",
             )
-            releases.add_row(e.name, *cells)
+            releases.add_row(escape(e.name), *map(escape, cells))
         Console().print(releases)
 
 
@@ -166,6 +172,7 @@ def personalize(
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
+    require_other_file(out, table)
     board = Billboard.load(billboard)
     names = _feature_names(board)
     users = Users.from_table(
@@ -193,6 +200,7 @@ def predict(
     as_json: AsJson = False,
 ) -> None:
     """Answer each row by its person's own head, or by the shared part where she has none."""
+    require_other_file(out, table, heads)
     board = Billboard.load(billboard)
     own = None if heads is None else Heads.load(heads, board)
     names = _feature_names(board)
@@ -202,7 +210,7 @@ def predict(
     if own is None:
         prediction, known = board.predict(X), np.zeros(X.shape[0], dtype=bool)
     else:
-        prediction, known = own.predict(board, X, ids.to_pylist(), strict)
+        prediction, known = own.predict(board, X, in_the_type_of(own.ids, ids.to_pylist()), strict)
     write_table(pa.table({user: ids, "prediction": prediction, "has_own_head": known}), out)
     if as_json:
         _print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
@@ -227,6 +235,14 @@ def demo(
 
 app.command("audit")(audit)
 app.command("reproduce")(reproduce)
+
+
+def _rank(text: str) -> int | Literal["auto"]:
+    if text == "auto":
+        return "auto"
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise InputError(f"--rank must be a whole number of shared directions, or 'auto', got {text!r}.")
+    return int(text)
 
 
 def _split(features: str | None) -> list[str] | None:
@@ -270,14 +286,40 @@ def _show_statement(board: Billboard | SharedParameters, as_json: bool, folder: 
 
 def main() -> None:
     """Entry point: a person's mistake is one clear line and exit code 2; a traceback means a bug of ours."""
-    with warnings.catch_warnings():
-        for ours in (PrivacyWarning, RecipeWarning):
+    with warnings.catch_warnings(), Interrupts() as interrupts:
+        for ours in (PrivacyWarning, RecipeWarning, SizeWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(
             f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True
         )
         try:
-            app()
-        except (CommongroundError, OSError) as mistake:
-            to_people.print(f"[red]error:[/] {escape(str(mistake))}", soft_wrap=True, highlight=False)
-            sys.exit(2)
+            try:
+                app()
+            finally:
+                interrupts.finish()
+        except BaseException as problem:
+            finished = isinstance(problem, SystemExit) and not problem.code
+            if interrupts.signal is not None and not finished:
+                _say("interrupted", f"by {interrupts.signal.name}, before there was a result. {_notes(problem)}")
+                sys.exit(128 + interrupts.signal)
+            if isinstance(problem, RecursionError):
+                _say("error", "the input is nested too deeply to be read. It is damaged, or not what it is taken for.")
+                sys.exit(2)
+            if isinstance(problem, CommongroundError | OSError):
+                _say("error", f"{problem} {_notes(problem)}")
+                sys.exit(2)
+            raise
+
+
+def _say(what: str, words: str) -> None:
+    to_people.print(f"[red]{what}:[/] {escape(words.strip())}", soft_wrap=True, highlight=False)
+
+
+def _notes(problem: BaseException) -> str:
+    """What was added on the way, such as what became of a reservation."""
+    notes: list[str] = []
+    link: BaseException | None = problem
+    while link is not None:
+        notes += getattr(link, "__notes__", [])
+        link = link.__cause__ or link.__context__
+    return " ".join(notes)

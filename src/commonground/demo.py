@@ -88,6 +88,7 @@ def _print(results: list[Result], published: Billboard, out: Path, n_users: int)
         f"Figure: {out / 'mse_vs_epsilon.png'} · numbers: {out / 'results.csv'} · billboard at ε = 1: {out / 'billboard'}\n"
         f"Next: commonground statement {out / 'billboard'}",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
 

@@ -35,3 +35,7 @@ class RecipeWarning(UserWarning):
 
 class SharingWarning(UserWarning):
     """People are too few for the budget: what is shared will mostly be noise, and own data alone mostly better."""
+
+
+class SizeWarning(UserWarning):
+    """The table's shape makes this fit slow or large; there is a better way."""

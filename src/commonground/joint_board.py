@@ -127,7 +127,7 @@ class SharedParameters:
         return hashlib.sha256(self._payload()).hexdigest()
 
     def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
-        """Write a folder with the arrays and the statement; ``sign`` as in ``Billboard.save``."""
+        """Write a folder with the arrays and the statement, in place of an older board; ``sign`` as in ``Billboard.save``."""
         spent = {"epsilon_spent": spent_as_json(self.statement.epsilon_spent)}
         return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json(), **spent}, sign)
 

@@ -122,6 +122,22 @@ def missing_id(row: int, name: str) -> InputError:
     )
 
 
+def in_the_type_of(known: pa.Array | pa.ChunkedArray, ids: Sequence[Any]) -> list[Any]:
+    """Ids of another table, which may be text there and numbers here (``known``) or the other way round, as they are here.
+
+    Only a number written as Python writes it is that number: "007" stays text, and is not found among numbers.
+    """
+    if pa.types.is_integer(known.type):
+        return [int(one) if isinstance(one, str) and is_whole_number(one) else one for one in ids]
+    if pa.types.is_string(known.type) or pa.types.is_large_string(known.type) or pa.types.is_string_view(known.type):
+        return [str(one) if type(one) is int else one for one in ids]
+    return list(ids)
+
+
+def is_whole_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdecimal() and len(text) <= 20 and str(int(text)) == text
+
+
 def no_rows() -> InputError:
     return InputError("There are no rows. Every person needs at least one.")
 

@@ -29,11 +29,13 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet as pq
 
 from commonground.errors import InputError
+from commonground.files import PRIVATE, replacing
 
 COLUMN_BYTES = 5 * 2**19  # an open Parquet column holds pages and a dictionary of 1 MiB each, however small the batches
 COLUMNS_AT_ONCE = 16  # so a table is checked and moved one group of columns after the other,
@@ -567,7 +569,7 @@ def open_path(
     guessed = guess_csv_schema(path)
     columns = choose_columns(guessed.names, user, label, features)
     if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
-        small = read_csv(path, columns, guessed)
+        small = read_csv(path, columns)
         return Table(ArrowSource(small), columns, small.column(user))
     return Table(ParquetSource([csv_to_parquet(path, columns, guessed, scratch.folder / CSV_COPY)]), columns)
 
@@ -624,23 +626,37 @@ def rows_in_order(table: Table) -> tuple[Any, np.ndarray]:
     return ids, X
 
 
-def write_table(table: pa.Table, path: PathLike, *, private: bool = False) -> Path:
-    """Write .csv or .parquet by the path's suffix, whole or not at all; ``private``: readable by this account only."""
+def write_table(table: pa.Table, path: PathLike) -> Path:
+    """Write .csv or .parquet by the path's suffix, whole or not at all; only this account may read it: it is about people.
+
+    Text in a CSV that a spreadsheet would run as a formula gets an apostrophe in front (`harmless_text`).
+    """
     target = Path(path)
     if target.suffix.lower() not in (".csv", ".parquet"):
         raise InputError(f"Cannot write {str(target)!r}: give a file name that ends in .csv or .parquet.")
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600 if private else 0o666), "wb") as file:
-            if target.suffix.lower() == ".csv":
-                pa.csv.write_csv(table, file)
-            else:
-                pq.write_table(table, file)
-        draft.rename(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(target, PRIVATE) as file:
+        if target.suffix.lower() == ".csv":
+            columns = {name: harmless_text(table.column(name)) for name in table.column_names}
+            pa.csv.write_csv(pa.table(columns), file)
+        else:
+            pq.write_table(table, file)
     return target
+
+
+def harmless_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that begins like a formula (= + - @, also after blanks or in full width) with an apostrophe in front.
+
+    So does text that begins with an apostrophe: whoever takes one away from each such text has the original again.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    runs = pc.match_substring_regex(column, r"^(\s*[=+\-@＝＋－＠]|'|[\t\r\n])")
+    return pc.if_else(
+        runs, pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type)), column
+    )
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
@@ -661,6 +677,11 @@ def csv_options(columns: Columns | None = None, types: dict[str, pa.DataType] | 
 def bad_csv(path: Path, error: Exception) -> InputError:
     """Arrow's message quotes the row or the cell, which is somebody's: keep only the place and the kind of trouble."""
     known = re.findall(r"CSV column #\d+|Row #\d+|Expected \d+ columns, got \d+|conversion error to \w+", str(error))
+    if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
+        return InputError(
+            f"{path} is not text in UTF-8{''.join(f' ({place})' for place in known[:1])}; it may be Latin-1, Windows-1252 or "
+            "UTF-16. Save it as UTF-8, for example: iconv -f latin1 -t utf-8 old.csv > new.csv"
+        )
     return InputError(
         f"{path} cannot be read as CSV ({': '.join(known) or type(error).__name__}). "
         "Correct that place, or save the table as Parquet."
@@ -678,35 +699,53 @@ def guess_csv_schema(path: Path) -> pa.Schema:
         raise bad_csv(path, error) from None
 
 
-def csv_id_type(columns: Columns, guessed: pa.Schema) -> pa.DataType:
-    """Ids that look like dates, or are missing so far, are read as text."""
-    kind = guessed.field(columns.user).type
-    return pa.string() if pa.types.is_temporal(kind) or pa.types.is_null(kind) else kind
+def whole_numbers(ids: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray | None:
+    """Text as int64 if every one is a number exactly as Python writes it; else None.
 
-
-def read_csv(path: Path, columns: Columns, guessed: pa.Schema) -> pa.Table:
-    text_ids = {columns.user: pa.string()} if csv_id_type(columns, guessed) == pa.string() else None
+    07 and 7, 5 and 5.0, +5 and 5, or two numbers of 20 digits are different people who would become one as numbers.
+    """
+    if pc.all(pc.match_substring_regex(ids, r"^(0|-?[1-9][0-9]{0,18})$")).as_py() is False:
+        return None
     try:
-        return pa.csv.read_csv(path, **csv_options(columns, text_ids))
+        return ids.cast(pa.int64())
+    except pa.ArrowInvalid:  # beyond 2^63
+        return None
+
+
+def read_csv(path: Path, columns: Columns) -> pa.Table:
+    try:
+        table = pa.csv.read_csv(path, **csv_options(columns, {columns.user: pa.string()}))
     except (pa.ArrowException, OSError) as error:
         raise bad_csv(path, error) from None
+    numbers, place = whole_numbers(table.column(columns.user)), table.schema.get_field_index(columns.user)
+    return table if numbers is None else table.set_column(place, columns.user, numbers)
 
 
 def csv_to_parquet(path: Path, columns: Columns, guessed: pa.Schema, target: Path) -> Path:
     """A CSV too large for memory, block by block into a scratch file."""
     matrix_dtype(guessed, columns)
     types = {name: pa.float64() for name in columns.values if guessed.field(name).type != pa.bool_()}
-    # Ids that begin as numbers may turn into text later on; then all of them are text.
-    for id_type in (csv_id_type(columns, guessed), pa.string()):
-        try:
-            with (
-                pa.csv.open_csv(path, **csv_options(columns, {**types, columns.user: id_type})) as reader,
-                pq.ParquetWriter(target, reader.schema, use_dictionary=[columns.user]) as writer,
-            ):
-                for batch in reader:
-                    writer.write_batch(batch)
+    # Ids that begin as whole numbers may turn into text later on; then all of them are text, from the first on.
+    for id_type in (pa.int64(), pa.string()):
+        if copy_csv(path, columns, {**types, columns.user: pa.string()}, id_type, target):
             break
-        except pa.ArrowInvalid as error:
-            if id_type == pa.string():
-                raise bad_csv(path, error) from None
     return target
+
+
+def copy_csv(path: Path, columns: Columns, types: dict[str, pa.DataType], id_type: pa.DataType, target: Path) -> bool:
+    """Write a CSV as Parquet; False as soon as an id is not of that type."""
+    try:
+        with pa.csv.open_csv(path, **csv_options(columns, types)) as reader:
+            place = reader.schema.get_field_index(columns.user)
+            schema = reader.schema.set(place, pa.field(columns.user, id_type))
+            with pq.ParquetWriter(target, schema, use_dictionary=[columns.user]) as writer:
+                for batch in reader:
+                    if id_type == pa.int64():
+                        numbers = whole_numbers(batch.column(place))
+                        if numbers is None:
+                            return False
+                        batch = batch.set_column(place, schema.field(place), numbers)
+                    writer.write_batch(batch)
+    except pa.ArrowInvalid as error:
+        raise bad_csv(path, error) from None
+    return True

@@ -174,7 +174,8 @@ class Users:
     ) -> "Users":
         """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
 
-        Parquet may also be at any address that ``pyarrow.fs`` knows: s3://bucket/folder, gs://…, hdfs://….
+        Parquet may also be at any address that ``pyarrow.fs`` knows: s3://bucket/folder, gs://…, hdfs://…. Ids in a CSV are text,
+        unless every one of them is a plain whole number (int64, no leading zero, sign, point or space): 007 and 7 are two people.
 
         ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
         a person; every fit then keeps to it (fits on the same people add up, as always). A file that needs more than

@@ -1,5 +1,8 @@
 """Two Ray nodes on this machine: the same billboard as without Ray, also when one of them is killed in the middle of a sum."""
 
+import contextlib
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -205,6 +208,65 @@ def test_a_node_killed_in_the_middle_of_a_sum_changes_nothing(
         cluster.add_node(**NODE)
     assert users.engine.sums > 3
     same_numbers(fedrep().fit(cg.Users.from_table(folder / table, features=FEATURES)).billboard_, killed)
+
+
+@contextlib.contextmanager
+def at_most(seconds: int) -> Iterator[None]:
+    """A test that would wait for ever fails instead."""
+
+    def too_long(*_: object) -> None:
+        raise TimeoutError(f"nothing after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@pytest.mark.parametrize("frozen", ["stopped", "stuck"])
+def test_a_frozen_worker_is_given_up_and_the_sum_is_the_same(
+    cluster: Any, folder: Path, frozen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that is stopped says nothing any more; one that hangs says that it is alive, and gets nowhere."""
+    from commonground.engines import ray as engine
+
+    monkeypatch.setattr(engine, "ASK_AFTER_SECONDS", 2.0)
+    monkeypatch.setattr(engine, "ALIVE_SECONDS", 5.0)
+    users = cg.Users.from_table(folder / "grouped", features=FEATURES, engine="ray", address=cluster.address)
+    readers = users.engine.readers
+    reader = next(reader for reader in readers._at_home if reader is not None)
+    process = ray.get(reader.ready.remote())
+    if frozen == "stuck":
+        monkeypatch.setattr(engine, "STUCK_SECONDS", 1.0)
+        reader.__ray_call__.remote(lambda _: time.sleep(600))  # stands in the way of the sum
+    else:
+        users.engine = Killing(users.engine, lambda: os.kill(process, signal.SIGSTOP))
+    try:
+        with at_most(120):
+            board = fedrep().fit(users).billboard_
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    same_numbers(fedrep().fit(cg.Users.from_table(folder / "grouped", features=FEATURES)).billboard_, board)
+    assert reader not in readers._at_home
+
+
+def test_a_slow_worker_is_not_taken_for_a_frozen_one(
+    cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is asked many times while it computes, and answers."""
+    from commonground.engines import ray as engine
+
+    monkeypatch.setattr(engine, "ASK_AFTER_SECONDS", 0.01)
+    users = cg.Users.from_table(folder / "grouped", features=FEATURES, engine="ray", address=cluster.address)
+    before = list(users.engine.readers._at_home)
+    users.engine = Killing(users.engine, lambda: None)
+    fedrep().fit(users)
+    now = users.engine.engine.readers._at_home
+    assert all(there is reader for there, reader in zip(now, before, strict=True) if reader is not None)
 
 
 def test_without_workers_the_fit_stops_and_what_was_released_stays_charged(

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from test_federation import ARGUMENTS, W0, D, K, U
 
 import commonground as cg
 from commonground.clipping import N_BINS, BoundedSum, lower_edge
@@ -30,7 +31,6 @@ from commonground.federated.questions import (
 )
 from commonground.federated.wire import WireError, pack, pack_question, unpack, unpack_question
 from populations import ragged_block, replace_person, strange_people
-from test_federation import ARGUMENTS, D, K, U, W0
 
 N = 12
 LOWEST = 110

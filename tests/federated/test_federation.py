@@ -1,6 +1,5 @@
 """One machine and several nodes are the same training; what a node gives out, and what the server believes."""
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

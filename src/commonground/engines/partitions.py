@@ -8,6 +8,7 @@ How a table is cut depends on the table alone, not on who reads it. A `Reader` i
 `commonground.engines.ray` starts many.
 """
 
+import secrets
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -223,7 +224,9 @@ class Reader:
         edges = np.searchsorted(partition[order], np.arange(n + 1))
         whole = whole.take(pa.array(order)).combine_chunks()
         target = split_file(reading.scratch, number)
-        draft = target.with_suffix(".draft")
+        draft = target.with_suffix(
+            f".{secrets.token_hex(8)}"
+        )  # a reader that was taken for lost may write the same part
         with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
             for start, stop in pairwise(edges.tolist()):
                 writer.write_batch(one_batch(whole.slice(start, stop - start)))

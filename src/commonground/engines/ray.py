@@ -5,6 +5,10 @@ A partition has exactly one result in a sum, whoever computed it: what a reader 
 So nobody is counted twice, and the gate, which is asked only when the sum is complete, charges once. If a partition is
 lost again and again, or no reader is left, `EngineError` stops the fit; what a ledger has reserved for it stays reserved.
 
+**A reader that is frozen** (stopped, swapped out, behind a broken network) sends nothing, not even that it is lost. When no
+answer comes for a while, readers at work are asked whether they are alive, which they can say while they compute. Who does not is ended
+and counts as lost; so does, after a longer while, who is alive and gets nowhere (a file system that hangs).
+
 **The order of additions** is that of the partitions, which follow from the table alone: the sum does not depend on who was first,
 nor on how many readers there are.
 
@@ -15,6 +19,7 @@ import logging
 import os
 import secrets
 import socket
+import time
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +56,9 @@ from commonground.users import Block, Users
 
 START_SECONDS = 120  # a reader must have answered by then
 MOST_LOSSES = 3  # of one partition: more are no accident
+ASK_AFTER_SECONDS = 30.0  # without any answer; readers are then asked whether they are alive,
+ALIVE_SECONDS = 60.0  # and must have said so by then
+STUCK_SECONDS = 1800.0  # without any answer from readers that are alive
 
 
 # --- readers ----------------------------------------------------------------------------------------------------------
@@ -61,10 +69,15 @@ class OneCoreReader(Reader):
         super().__init__()
         numba.set_num_threads(1)  # there is a reader on every core
 
-    def ready(self) -> None:
-        pass
+    def ready(self) -> int:
+        return os.getpid()
+
+    @ray.method(concurrency_group="alive")
+    def alive(self) -> None:
+        """Answered by a thread of its own, also while the reader computes."""
 
     def answer(self, *arguments: Any, question: bytes) -> Any:
+        numba.set_num_threads(1)  # it holds for one thread only, and Ray may call from another
         # The question travels in one piece: arrays that Ray unpacks are read-only, and Numba would compile anew for those.
         block_sum, public = cloudpickle.loads(question)
         key, partition, reading, size, weights = arguments
@@ -72,7 +85,7 @@ class OneCoreReader(Reader):
         return self.sum_over_people(key, partition, reading, size, own, block_sum, *public)
 
 
-RayReader: Any = ray.remote(num_cpus=1)(OneCoreReader)
+RayReader: Any = ray.remote(num_cpus=1, concurrency_groups={"alive": 1})(OneCoreReader)
 
 
 class Readers:
@@ -82,6 +95,7 @@ class Readers:
         n_readers = max(1, int(ray.available_resources().get("CPU", 0)))
         self._at_home: list[Any] = [None] * n_readers
         self._coming: dict[ray.ObjectRef, tuple[int, Any]] = {}
+        self._given_up: list[Any] = []  # frozen or stuck: what they still send is not looked at
         for home in range(n_readers):
             self._start(home)
         self._admit(n_readers)
@@ -129,7 +143,7 @@ class Readers:
                         home, reader = self._reader_for(waiting)
                         at_work[getattr(reader, method).remote(*calls[waiting], **same)] = waiting, home, reader
                     to_do = []
-                    ray.wait(list(at_work), num_returns=1)
+                    self._wait_for_one(at_work)
                     for done in ray.wait(list(at_work), num_returns=len(at_work), timeout=0)[0]:
                         finished, home, reader = at_work.pop(done)
                         try:
@@ -142,12 +156,38 @@ class Readers:
                         except RayError as error:
                             losses[finished] += 1
                             if losses[finished] > MOST_LOSSES:
-                                raise lost_too_often(finished, what, error) from None
+                                raise lost_too_often(finished, what, type(error).__name__) from None
                             to_do.append(finished)
-                            if self._at_home[home] is reader:
-                                self._at_home[home] = None
-                                self._start(home)
+                            self._replace(home, reader)
+                    for ref in [ref for ref, (_, _, reader) in at_work.items() if reader in self._given_up]:
+                        lost, home, reader = at_work.pop(ref)
+                        losses[lost] += 1
+                        if losses[lost] > MOST_LOSSES:
+                            raise lost_too_often(lost, what, "no answer")
+                        to_do.append(lost)
+                        self._replace(home, reader)
+                    self._given_up.clear()
                 yield results.pop(number)
+
+    def _wait_for_one(self, at_work: Mapping[ray.ObjectRef, tuple[int, int, Any]]) -> None:
+        """Until something is answered, or somebody at work is found to be frozen or stuck: that one is given up."""
+        asked = time.monotonic()
+        while not ray.wait(list(at_work), num_returns=1, timeout=ASK_AFTER_SECONDS)[0]:
+            readers = {id(reader): reader for _, _, reader in at_work.values()}.values()
+            questions = {reader.alive.remote(): reader for reader in readers}
+            silent = ray.wait(list(questions), num_returns=len(questions), timeout=ALIVE_SECONDS)[1]
+            self._given_up += [questions[ref] for ref in silent]
+            if time.monotonic() - asked > STUCK_SECONDS:
+                self._given_up += readers
+            for reader in self._given_up:
+                ray.kill(reader)
+            if self._given_up:
+                return
+
+    def _replace(self, home: int, reader: Any) -> None:
+        if self._at_home[home] is reader:
+            self._at_home[home] = None
+            self._start(home)
 
     @property
     def all_lost(self) -> bool:
@@ -160,9 +200,9 @@ class Readers:
                     reader.forget.remote(keys)
 
 
-def lost_too_often(number: int, what: str, error: RayError) -> EngineError:
+def lost_too_often(number: int, what: str, how: str) -> EngineError:
     return EngineError(
-        f"Number {number} of {what} was lost {MOST_LOSSES + 1} times ({type(error).__name__}). Workers may have too little "
+        f"Number {number} of {what} was lost {MOST_LOSSES + 1} times ({how}). Workers may have too little "
         "memory: lower max_memory, or give Ray fewer cores on each node."
     )
 

@@ -66,7 +66,7 @@ class Heads:
             raise InputError(
                 f"Heads are written as Parquet; give a file name that ends in .parquet, not {str(path)!r}."
             )
-        return write_table(table, path, private=True)
+        return write_table(table, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], board: Billboard) -> "Heads":

@@ -2,8 +2,11 @@
 
 import json
 import os
+import socket
 import tempfile
+import warnings
 from collections import Counter
+from collections.abc import Set
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +16,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from commonground.accounting.budgets import budget_of
-from commonground.errors import BillboardError, InputError
+from commonground.billboard import place_for_board
+from commonground.errors import InputError, PrivacyWarning
+from commonground.interrupts import before_the_end
 from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards
 from commonground.ledger.chain import Account, LedgerError
 from commonground.ledger.durable import DurableLedger, Population, summary
@@ -218,15 +223,26 @@ def population_for_training(ledger: str | None, population: str | None, out: Pat
         raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
     if ledger is None or population is None:
         return None
-    people = DurableLedger(ledger).population(population)
+    with place_for_board(out):
+        people = DurableLedger(ledger).population(population)
     refuse_older_than_boards(people, out)
     refuse_older_than_boards(people, out.absolute().parent)
-    if out.exists() and (not out.is_dir() or (any(out.iterdir()) and not (out / "statement.json").exists())):
-        raise BillboardError(f"{out} exists and is not a billboard. Choose a new folder or remove it first.")
-    parent = next(folder for folder in out.absolute().parents if folder.exists())
-    if not (parent.is_dir() and os.access(parent, os.W_OK)):
-        raise BillboardError(f"{out} cannot be written: {parent} is not a folder that this user may write to.")
+    known = set(people.account().open)
+    before_the_end(lambda: _settle_own(people, known))
     return people
+
+
+def _settle_own(people: Population, known: Set[str]) -> None:
+    """Give back what this process booked and did not charge, should an interruption have come in the way of it."""
+    me = f"{socket.gethostname()}:{os.getpid()}"
+    try:
+        for booking in people.account().open.values():
+            if booking.by == me and booking.id not in known:
+                people.settle(booking.id)
+    except LedgerError as unsettled:
+        warnings.warn(
+            f"the reservation of this run stays booked until it is settled: {unsettled}", PrivacyWarning, stacklevel=1
+        )
 
 
 def _cells(account: Account) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.moment_system import MomentSystem, release_moment_system
 from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
+from commonground.steps.square_releases import check_square_release
 from commonground.users import Block, Users
 
 N_ROUNDS = 16
@@ -137,6 +138,7 @@ class PrivateAltMin(PersonalModel):
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateAltMin")
+        check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         self._check(users)
         budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))

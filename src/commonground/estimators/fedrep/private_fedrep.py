@@ -37,6 +37,7 @@ from commonground.steps.initial_embedding import release_embedding_in_looks, rel
 from commonground.steps.noisy_start import release_noisy_start
 from commonground.steps.rounds import Door, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
+from commonground.steps.square_releases import check_square_release
 from commonground.users import Block, Users
 
 N_ROUNDS = 16
@@ -169,6 +170,8 @@ class PrivateFedRep(PersonalModel):
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         if not self._finds_rank or self.recipe == "paper":
             check_rank(self.rank, users.n_features, "PrivateFedRep")
+        if not users.sparse:
+            check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         users = on_device(users, self.device)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))

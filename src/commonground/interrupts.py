@@ -1,0 +1,49 @@
+"""Ctrl-C, and being asked to end (SIGTERM), stop a command in order: one line, exit code 130 or 143, nothing left open."""
+
+import signal
+import threading
+from collections.abc import Callable
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+_to_do: list[Callable[[], None]] = []  # before this process ends
+
+
+def before_the_end(do: Callable[[], None]) -> None:
+    """Have something done when the command is over, however it ends; no further signal interrupts it."""
+    _to_do.append(do)
+
+
+class Interrupts:
+    """Inside the ``with`` block both signals raise KeyboardInterrupt, and are remembered.
+
+    Remembered, because compiled code that is interrupted turns the exception into another one (a SystemError).
+    """
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._ending = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # Python lets no other one decide about signals
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._handle)
+        return self
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self.signal = self.signal or signal.Signals(number)
+        if not self._ending:
+            raise KeyboardInterrupt
+
+    def finish(self) -> None:
+        """Do what was left for the end."""
+        self._ending = True
+        while _to_do:
+            _to_do.pop()()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
