@@ -213,3 +213,54 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, err
         refuted = one_run_p_value(canaries, guesses, correct, middle, delta) <= error
         low, high = (middle, high) if refuted else (low, middle)
     return low
+
+
+def one_run_mu(canaries: int, guesses: int, correct: int, error: float) -> float:
+    """The largest μ such that these guesses refute μ-Gaussian-DP, except with probability ``error``; rounded down.
+
+    >>> one_run_mu(canaries=100, guesses=100, correct=50, error=0.05)
+    0.0
+    >>> 0.84 < one_run_mu(canaries=2000, guesses=200, correct=190, error=0.05) < 0.85
+    True
+    """
+    assert 0 <= correct <= guesses <= canaries
+    assert 0 < error < 1
+    if not _refutes_mu(canaries, guesses, correct, 0.0, error):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high < 64 and _refutes_mu(canaries, guesses, correct, high, error):
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _refutes_mu(canaries, guesses, correct, middle, error) else (low, middle)
+    return low
+
+
+def _refutes_mu(canaries: int, guesses: int, correct: int, mu: float, error: float) -> bool:
+    """Whether under μ-Gaussian-DP so many right guesses have a probability below ``error`` (Mahloujifar et al. 2024).
+
+    m canaries, each one of two alternatives by a fair coin; g guesses, p_i the probability that i of them are right. Fix
+    everything but the coin of canary j, and look at the event "j is guessed to be a, and of the others so many are guessed
+    right that i or more would be with her". If she is a, her guess is right; if she is the other, wrong, and one fewer is
+    right. A trade-off curve f allows the event at most the probability 1 − f(x) in the one case if it has x in the other.
+    1 − f is concave, so averages over coins and over j keep the inequality: for every i,
+
+        Σ_{l ≥ i} l p_l / m  ≤  (1 − f)(Σ_{l ≥ i−1} (g − l) p_l / m).
+
+    Now let P_i = Σ_{l ≥ i} p_l. The sum on the left is (i P_i + Σ_{l > i} P_l)/m, the other one ((g − i + 1) P_{i−1} −
+    Σ_{l ≥ i} P_l)/m. With h the inverse of 1 − f, for Gaussian curves h(x) = Φ(Φ⁻¹(x) − μ), this reads
+
+        P_{i−1}  ≥  (m h((i P_i + Σ_{l > i} P_l)/m) + Σ_{l ≥ i} P_l) / (g − i + 1),
+
+    which grows with every P above. So if P_c is ``error`` at least, going down from c = ``correct`` gives a lower bound on
+    each P in turn; where one would exceed 1, P_c must be smaller than ``error``.
+    """
+    tail, above = error, 0.0  # P_i, Σ_{l > i} P_l
+    for i in range(correct, 0, -1):
+        share = (i * tail + above) / canaries
+        above += tail
+        wrong = float(ndtr(ndtri(share) - mu)) if share < 1.0 else 1.0
+        tail = max(tail, (canaries * wrong + above) / (guesses - i + 1))
+        if tail > 1.0:
+            return True
+    return False

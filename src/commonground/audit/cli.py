@@ -1,6 +1,7 @@
 """``commonground audit``: a lower bound on ε beside the claim, from the outside."""
 
 import json
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -205,11 +206,13 @@ def report_as_json(report: Report, recipe: str, broken: str | None = None) -> di
 
 def _show_one_run(result: OneRun, title: str, as_json: bool) -> None:
     if as_json:
-        bound = result.epsilon if result.guesses else "inf"
-        typer.echo(json.dumps({**asdict(result), "epsilon": bound, "refuted": result.refuted}, indent=2))
+        bounds = {name: getattr(result, name) for name in ("epsilon", "by_gaussian_curve", "by_definition")}
+        finite = {name: bound if math.isfinite(bound) else "inf" for name, bound in bounds.items()}
+        typer.echo(json.dumps({**asdict(result), **finite, "refuted": result.refuted}, indent=2))
         return
     typer.echo(
         f"{title}, one run on {result.n_users:,} people with {result.canaries} canaries: {result.correct} of "
-        f"{result.guesses} guesses right, so ε ≥ {result.epsilon:.3f} with {result.confidence:.0%} confidence; claimed: "
-        f"ε = {result.claimed_epsilon:g}. {'The claim is refuted.' if result.refuted else 'Not refuted.'}"
+        f"{result.guesses} guesses right, so ε ≥ {result.by_gaussian_curve:.3f} by the Gaussian curve and ε ≥ "
+        f"{result.by_definition:.3f} by the definition, with {result.confidence:.0%} confidence; claimed: ε = "
+        f"{result.claimed_epsilon:g}. {'The claim is refuted.' if result.refuted else 'Not refuted.'}"
     )
