@@ -76,15 +76,15 @@ def test_power_at_one_gaussian() -> None:
     rng = np.random.default_rng(0)
     mu = gaussian_mu(1.0, DELTA)
     bound = lower_bound(mu + rng.standard_normal(10**6), rng.standard_normal(10**6), DELTA, 0.05, threshold=mu / 2)
-    assert 0.95 < bound.by_gaussian_curve <= 1.0
-    assert 0.3 < bound.by_definition < bound.by_gaussian_curve
+    assert 0.95 < bound.by_curve <= 1.0
+    assert 0.3 < bound.by_definition < bound.by_curve
 
 
 def test_certainty_and_ties() -> None:
     apart = lower_bound(np.full(100, np.inf), np.full(100, -np.inf), DELTA, 0.05)
     assert apart.accuracy == 1.0
     assert apart.by_definition > 1.5
-    assert apart.by_gaussian_curve > 10
+    assert apart.by_curve > 10
     same = lower_bound(np.zeros(100), np.zeros(100), DELTA, 0.05, threshold=0.0)
     assert (same.epsilon, same.accuracy) == (0.0, 0.5)
 
@@ -93,7 +93,7 @@ def test_a_rare_outright_leak_is_seen_by_the_definition_alone() -> None:
     """One run in ten reveals everything, the others nothing: guesses are hardly better than blind, yet ε is infinite."""
     scores = np.where(np.arange(2000) % 10 == 0, np.inf, 0.0), np.zeros(2000)
     bound = lower_bound(*scores, DELTA, 0.05)
-    assert bound.by_gaussian_curve < 0.9
+    assert bound.by_curve < 0.9
     assert bound.by_definition > 2.5
     swapped = lower_bound(-scores[1], -scores[0], DELTA, 0.05)
     assert swapped.by_definition > 2.5

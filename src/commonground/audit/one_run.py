@@ -17,7 +17,7 @@ from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.audit.bounds import one_run_epsilon, one_run_mu
 from commonground.audit.neighbours import PAIRS, Person, replace_people
 from commonground.audit.recipes import Claim, Recipe
-from commonground.audit.replay import ImpossibleError, record, replay, same_view
+from commonground.audit.replay import ImpossibleError, record, replay
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError
 from commonground.gate import Release
@@ -75,13 +75,13 @@ def one_run_audit(
     released = [passage.public for passage in transcript.passages if isinstance(passage.public, Release)]
     if len(released) < len(transcript.passages):
         raise InputError(
-            f"{recipe.name} chooses among candidates; one run can be audited only where sums are released."
+            f"{recipe.name} chooses among candidates, or has δ = 0; one run can be audited only where sums get Gaussian noise."
         )
 
     def standardised(users: Users) -> np.ndarray:
         """The private sums of a population at the released state, in units of the noise."""
-        sums, view = replay(fit, users, transcript, target=None)
-        if len(sums) < len(transcript.passages) or not same_view(view, transcript.view):
+        sums, seen = replay(fit, users, transcript, target=None)
+        if len(sums) < len(transcript.passages) or seen != transcript.seen:
             raise ImpossibleError
         pairs = zip(sums, released, strict=True)
         return np.concatenate([(s.value / public.noise_std).ravel() for s, public in pairs])

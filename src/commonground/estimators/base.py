@@ -63,9 +63,11 @@ class PersonalModel(BaseEstimator):
         return self
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
+        name = type(self).__name__
+        if ledger is not None and not hasattr(self, "epsilon") and self._personal is None:
+            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
-        name = type(self).__name__
         if getattr(self, "sample_rate", None) is not None:
             raise BudgetError(
                 "a durable ledger cannot book rounds over samples of people yet; fit without sample_rate."
@@ -77,8 +79,6 @@ class PersonalModel(BaseEstimator):
                 PrivacyWarning,
                 stacklevel=4,
             )
-        if not hasattr(self, "epsilon") and self._personal is None:
-            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         return ledger.reserve(self._budget(), name)
 
     def _budget(self) -> Budget | PureBudget:
