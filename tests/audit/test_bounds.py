@@ -232,7 +232,9 @@ def test_one_run_by_the_curve_stays_below_the_truth_and_above_the_definition() -
         assert sum(bounds[c] > mu for c in counts) <= 90
         by_curve = [gaussian_epsilon(bounds[c], DELTA) for c in counts]
         plain = {c: one_run_epsilon(canaries, guesses, c, DELTA, error) for c in bounds}
-        assert np.mean(by_curve) > 1.3 * np.mean([plain[c] for c in counts]), "closer to the truth than the bound by the definition"
+        assert np.mean(by_curve) > 1.3 * np.mean([plain[c] for c in counts]), (
+            "closer to the truth than the bound by the definition"
+        )
         assert np.mean(by_curve) > 0.3 * gaussian_epsilon(mu, DELTA), "and not vacuous"
 
 

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
+from test_every_estimator import ESTIMATORS
+from test_every_joint_learner import LEARNERS
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.errors import BudgetError, InputError
 from commonground.ledger import DurableLedger, InMemoryLedger
-from test_every_estimator import ESTIMATORS
-from test_every_joint_learner import LEARNERS
 
 EPSILON = 4.0
 PEOPLE, FEATURES = 40, 8

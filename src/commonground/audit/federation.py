@@ -1,17 +1,13 @@
-"""A federation without a network, for audits: nodes in this process, which get and send the bytes that would travel."""
+"""A federation without a network, for audits: the same nodes and the same server, in this process."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from commonground.errors import InputError
 from commonground.users import Users
 
 try:
-    from flwr.app import MessageType, Metadata, RecordDict
-    from flwr.app.message import make_message
-    from flwr.common.serde import message_from_proto, message_to_proto
-    from flwr.proto.message_pb2 import Message as ProtoMessage
-
     from commonground.federated.federation import Federation
     from commonground.federated.node import Node, node_of
 except ModuleNotFoundError as missing:
@@ -30,16 +26,8 @@ class InThisProcess:
     def nodes(self) -> Sequence[int]:
         return range(len(self.members))
 
-    def ask(self, messages: dict[int, RecordDict]) -> dict[int, RecordDict]:
-        return {node: _sent(self.members[node].answer(_sent(question))) for node, question in messages.items()}
-
-
-def _sent(records: RecordDict) -> RecordDict:
-    """As they arrive: written as bytes and read again."""
-    metadata = Metadata(1, "id", 1, 2, "", "", 0.0, 60.0, MessageType.QUERY)
-    travelled = message_to_proto(make_message(metadata, records)).SerializeToString()
-    arrived: RecordDict = message_from_proto(ProtoMessage.FromString(travelled)).content
-    return arrived
+    def ask(self, messages: dict[int, Any]) -> dict[int, Any]:
+        return {node: self.members[node].answer(question) for node, question in messages.items()}
 
 
 def federation_of(parts: Sequence[Users], trust: str) -> Federation:

@@ -79,9 +79,9 @@ def corners(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple
 
 
 def subnormal(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
-    """A person whose contributions are so small that the square of their size is hardly a number, or none."""
-    X = np.stack([direction, -direction]) / 2
-    return (X, np.array([1e-162, -1e-162])), ordinary
+    """A person whose contributions are so small that the square of their size has hardly a digit left."""
+    X = 1.5 * np.stack([direction, -direction])
+    return (X, np.array([2e-162, -2e-162])), ordinary
 
 
 def tiny(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:

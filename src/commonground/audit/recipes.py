@@ -144,7 +144,7 @@ def _margin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     """Its labels are the signs of the regression labels that audits are made with."""
     X, y, people = _rows(users)
     return PrivateMarginClassifier(
-        claim.rank, claim.epsilon, projected_dim=2, n_candidates=16, n_stages=claim.n_rounds,
+        claim.rank, claim.epsilon, projected_dim=claim.rank + 1, n_candidates=16, n_stages=claim.n_rounds,
         margin=0.5, simulation_seed=seed,
     ).fit(X, np.where(y > 0, 1.0, -1.0), users=people)  # fmt: skip
 
@@ -214,7 +214,8 @@ def _federated(trust: str, claim: Claim, users: Users, seed: int | None) -> Pers
     halves = [people * N_NODES // users.n_users == node for node in range(N_NODES)]
     parts = [Users.from_arrays(X[here], y[here], people[here]) for here in halves]
     return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, keep_heads=False, **_HEADS
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, keep_heads=False,
+        shared_mean=trust == "server", **_HEADS,
     ).fit(federation_of(parts, trust))  # fmt: skip
 
 

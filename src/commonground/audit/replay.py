@@ -304,9 +304,7 @@ def _of_choice(
     return float(likelihoods[public.index]), largest, drawn, float(np.abs(halved).max())
 
 
-def _of_sample(
-    fit: Fit, transcript: Transcript, neighbour: Users, target: int
-) -> tuple[float, float, float, float]:
+def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) -> tuple[float, float, float, float]:
     """L2-Laplace noise on a function of a secret sample, towards somebody who knows everybody else's coin but not hers.
 
     The likelihood is a mixture: with her probability of being drawn, that of the value with her; else of the value without. As
