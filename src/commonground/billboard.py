@@ -36,7 +36,10 @@ from commonground.users import Block
 SCHEMA_VERSION = 4  # 2: events have a kind; 3: heads may have a prior; 4: what was spent is written down
 _SPEND_SINCE = 4
 _ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
-_NEW_ARRAYS, _NEW_SIGNATURE = "billboard-*.safetensors", "statement-*.sig"  # with a checksum, until the statement is theirs
+_NEW_ARRAYS, _NEW_SIGNATURE = (
+    "billboard-*.safetensors",
+    "statement-*.sig",
+)  # with a checksum, until the statement is theirs
 
 
 @dataclass(frozen=True)

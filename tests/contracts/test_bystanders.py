@@ -116,7 +116,12 @@ def bytes_of(model: Any, person: int, X: np.ndarray, before: np.ndarray) -> tupl
     whose = [-1] * len(before) + [person] * len(X)
     answers = numbers(model)(asked, users=whose)[len(before) :]
     at = np.flatnonzero(own.people == person)
-    return model.heads_[person].tobytes(), model.own_intercepts_[person].tobytes(), own.coef[at].tobytes(), answers.tobytes()
+    return (
+        model.heads_[person].tobytes(),
+        model.own_intercepts_[person].tobytes(),
+        own.coef[at].tobytes(),
+        answers.tobytes(),
+    )
 
 
 @each
@@ -124,9 +129,7 @@ def test_others_keep_every_bit_of_their_models(name: str) -> None:
     model, parts = fitted(name), population()
     new_rows = np.random.default_rng(9).standard_normal((11, D))
     for board in boards_of(model.billboard_):
-        alone = [
-            bytes_of(with_heads(model, board, Grouped((part,))), 0, new_rows, new_rows[:0]) for part in parts[1:]
-        ]
+        alone = [bytes_of(with_heads(model, board, Grouped((part,))), 0, new_rows, new_rows[:0]) for part in parts[1:]]
         for what, changed in others_of_person_0().items():
             for most_rows in (10**9, 60, 17):
                 everybody = with_heads(model, board, Grouped((changed, *parts[1:]), most_rows))

@@ -74,6 +74,18 @@ def test_values_outside_the_public_bounds_are_moved_to_them() -> None:
         np.testing.assert_array_equal(models[0].billboard_.mean, models[1].billboard_.mean)
 
 
+def test_the_noise_of_a_sample_does_not_tell_who_or_how_many_were_drawn() -> None:
+    """Everything stated is a function of n, of the budgets and of the bounds; samples of twenty seeds differ in size."""
+    rng = np.random.default_rng(0)
+    X, y, epsilons = rng.uniform(0, 1, (200, 3)), rng.uniform(0, 1, 200), np.linspace(0.1, 1.0, 200)
+    model = cg.PersonalBudgetRidge("sample", 1.0, budgets=epsilons, **BOUNDS)
+    events = {model.set_params(simulation_seed=seed).fit(X, y).billboard_.statement.events for seed in range(20)}
+    assert len(events) == 1
+    ((event,),) = events
+    expected = sampling_probabilities(epsilons, 1.0).sum()  # people drawn on average: a public number
+    assert event.sensitivity == pytest.approx(ridge_sensitivity(4, 1.0, expected, coefficient_radius(1.0, 4)), rel=1e-8)
+
+
 def test_who_is_not_drawn_is_not_in_the_solution() -> None:
     """Half of the people have an ε so small beside the threshold that they are never drawn; their labels are turned round."""
     X, y = rows(400)

@@ -101,7 +101,16 @@ def node() -> Node:
 
 @pytest.mark.parametrize(
     ("lowest", "edge"),
-    [(-20, -10), (0, 5), (-20, 5), (N_BINS - WINDOW + 1, N_BINS - 5), (300, 305), (10**9, 10**9 + 3), (110, 110), (110, 126)],
+    [
+        (-20, -10),
+        (0, 5),
+        (-20, 5),
+        (N_BINS - WINDOW + 1, N_BINS - 5),
+        (300, 305),
+        (10**9, 10**9 + 3),
+        (110, 110),
+        (110, 126),
+    ],
 )
 def test_a_threshold_beside_the_public_grid_is_refused(node: Node, lowest: int, edge: int) -> None:
     """``lowest=-20, clipped_at(-10)`` was answered with a sum that moved by five times what it said and charged."""
@@ -216,7 +225,13 @@ def claiming(shape: tuple[int, ...], data: bytes = bytes(80), dtype: str = "<f8"
 
 def test_an_array_is_as_long_as_its_bytes() -> None:
     assert unpack(claiming((10,)))[1]["a"].shape == (10,)
-    for message in (claiming((10**12,)), claiming((9,)), claiming((11,)), claiming((-10,)), claiming((10,), dtype="|O")):
+    for message in (
+        claiming((10**12,)),
+        claiming((9,)),
+        claiming((11,)),
+        claiming((-10,)),
+        claiming((10,), dtype="|O"),
+    ):
         with pytest.raises(WireError):
             unpack(message)
 

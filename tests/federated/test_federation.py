@@ -328,7 +328,9 @@ def test_an_answer_that_cannot_be_stops_the_training(users: cg.Users, trust: str
     link = InProcess(nodes_of(users, 4, trust), nonsense)
     federation = Federation(link, trust=trust, tolerated=1 if trust == "nodes" else 0)
     book = InMemoryLedger(Budget(5.0, 1e-6))
-    with pytest.raises(FederationError, match=r"clinic 1 was asked for scale_profile_sums and sent .* Training stops") as told:
+    with pytest.raises(
+        FederationError, match=r"clinic 1 was asked for scale_profile_sums and sent .* Training stops"
+    ) as told:
         cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation, ledger=book)
     assert not any(character.isdigit() for character in str(told.value).replace("clinic 1", ""))
     assert link.asked == 3, "nobody is asked after that"

@@ -32,7 +32,22 @@ def test_two_nodes_and_a_stranger(
     def start_nodes() -> None:
         for part, key in zip([*parts, parts[0]], keys, strict=True):
             where = ("--superlink", f"{LOOPBACK}:{port}", "--ca", made.authority, "--key", key)
-            nodes.append(_start("node", "serve", part, *where, "--trust", "nodes", "--epsilon", 60, "--name", key.name, "--patience", 20))
+            nodes.append(
+                _start(
+                    "node",
+                    "serve",
+                    part,
+                    *where,
+                    "--trust",
+                    "nodes",
+                    "--epsilon",
+                    60,
+                    "--name",
+                    key.name,
+                    "--patience",
+                    20,
+                )
+            )
 
     settings = Settings(nodes=2, epsilon=20.0, shared_mean=False, rounds=1, trust="nodes", tolerated=1)
     tls = ServerTls(made.certificate, made.key, made.authority)

@@ -37,7 +37,9 @@ from commonground.federated.node import Node
 from commonground.federated.processes import LOOPBACK, ChildError, Work, free_port, serve, supernode
 from commonground.federated.superlink import PortError, ServerTls, SuperLink, beating, superlink
 
-pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's, when it packs a bundle
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:GitWildMatchPattern:DeprecationWarning"
+)  # Flower's, when it packs a bundle
 VERSION = RuntimeVersionHttpInterceptor(component_name="intruder")
 
 
@@ -52,7 +54,9 @@ class Intruder:
         self.key = public_key_to_bytes(self.public)
         where = (address, False, authority.read_bytes())
         self.control = ControlHttpClient.from_server_address(*where, [VERSION])
-        self.fleet = FleetHttpClient.from_server_address(*where, [VERSION, NodeAuthHttpInterceptor(self.private, self.public)])
+        self.fleet = FleetHttpClient.from_server_address(
+            *where, [VERSION, NodeAuthHttpInterceptor(self.private, self.public)]
+        )
 
     def __enter__(self) -> "Intruder":
         return self
@@ -102,7 +106,14 @@ def test_only_routes_for_nodes_are_served(running: tuple[SuperLink, Any, Path]) 
     routes = [context.route for context in iter_route_contexts(create_app().routes)]
     paths = {route.path for route in routes if isinstance(route, APIRoute) and not route.path.startswith("/v1/fleet/")}
     assert len(paths) > 50
-    paths |= {"/docs", "/openapi.json", "/", "/v1/fleet/../control/stop-run", "//v1/control/stop-run", "/v1/fleet/%2e%2e/control/stop-run"}
+    paths |= {
+        "/docs",
+        "/openapi.json",
+        "/",
+        "/v1/fleet/../control/stop-run",
+        "//v1/control/stop-run",
+        "/v1/fleet/%2e%2e/control/stop-run",
+    }
     trusted, kind = ssl.create_default_context(cafile=authority), {"content-type": "application/protobuf"}
     with httpx.Client(verify=trusted, base_url=f"https://{link.address}", headers=kind) as client:
         answers = {path: client.post(path).status_code for path in paths}
@@ -192,7 +203,10 @@ def test_a_key_that_is_none_is_named(tmp_path: Path) -> None:
         with superlink(LOOPBACK, 0, None, [tmp_path / "odd.pub"]):
             pass
     key = make_node_key(tmp_path, "twice")
-    with pytest.raises(InputError, match="each node needs its own"), superlink(LOOPBACK, 0, None, [Path(f"{key}.pub")] * 2):
+    with (
+        pytest.raises(InputError, match="each node needs its own"),
+        superlink(LOOPBACK, 0, None, [Path(f"{key}.pub")] * 2),
+    ):
         pass
 
 

@@ -11,6 +11,9 @@ often she can be right; so guesses that are right too often refute a claim. Two 
   report the ε of the smallest μ that is not refuted. Valid for any mechanism as a bound on its μ; it is a bound on ε at
   this δ if the mechanism is Gaussian, as claimed. Far more power: the middle of the curve is where all the runs are.
 
+What is released with δ = 0 claims another curve: that of randomised response, whose share of right guesses is at most
+e^ε/(1 + e^ε). Where all of the claim is pure, that one takes the place of the Gaussian curve.
+
 ``lower_bound`` takes the larger of the two, each with half of the allowed error, so its confidence holds for the pair.
 """
 
@@ -31,7 +34,7 @@ class Bound:
     """With probability at least 1 − error, none of these exceeds the truth."""
 
     epsilon: float  # the larger of the next two
-    by_gaussian_curve: float
+    by_curve: float  # the Gaussian one, or that of pure ε
     by_definition: float
     mu: float  # the mechanism is not μ'-Gaussian-DP for any μ' below
     accuracy: float  # observed share of right guesses, both populations counted alike
@@ -73,6 +76,16 @@ def mu_from_guesses(correct: int, guesses: int, error: float) -> float:
     return max(0.0, 2.0 * float(ndtri(accuracy)))
 
 
+def pure_epsilon_from_guesses(correct: int, guesses: int, error: float) -> float:
+    """A lower bound on ε where δ = 0, from the same guesses: no more than e^ε/(1 + e^ε) of them are right on average.
+
+    >>> 1.0 < pure_epsilon_from_guesses(correct=8000, guesses=10_000, error=0.05) < math.log(4)
+    True
+    """
+    accuracy = float(lower_at_least(correct, guesses, error))
+    return max(0.0, math.log(accuracy / (1.0 - accuracy))) if accuracy > 0 else 0.0
+
+
 def epsilon_from_rates(
     hits: np.ndarray | int, false_hits: np.ndarray | int, trials: int, delta: float, error: float
 ) -> np.ndarray:
@@ -90,12 +103,18 @@ def epsilon_from_rates(
 
 
 def lower_bound(
-    scores_with: np.ndarray, scores_without: np.ndarray, delta: float, error: float, threshold: float | None = None
+    scores_with: np.ndarray,
+    scores_without: np.ndarray,
+    delta: float,
+    error: float,
+    threshold: float | None = None,
+    pure: bool = False,
 ) -> Bound:
     """What scores of equally many runs on the two populations prove; a larger score speaks for ``with``.
 
     Whatever is chosen by looking at scores is chosen on the first half of the runs and judged on the second. A ``threshold``
-    known beforehand (zero, for a log-likelihood ratio) lets the Gaussian bound use all runs.
+    known beforehand (zero, for a log-likelihood ratio) lets the bound by the curve use all runs. ``pure``: the claim has
+    δ = 0.
     """
     assert len(scores_with) == len(scores_without) >= 2
     half = len(scores_with) // 2
@@ -105,7 +124,8 @@ def lower_bound(
     cut = _most_accurate_threshold(*first) if threshold is None else threshold
     correct, guesses = int((judged[0] > cut).sum() + (judged[1] <= cut).sum()), 2 * len(judged[0])
     mu = mu_from_guesses(correct, guesses, error / 2)
-    by_curve, by_definition = gaussian_epsilon(mu, delta), _by_definition(first, second, delta, error / 2)
+    by_curve = pure_epsilon_from_guesses(correct, guesses, error / 2) if pure else gaussian_epsilon(mu, delta)
+    by_definition = _by_definition(first, second, 0.0 if pure else delta, error / 2)
     return Bound(max(by_curve, by_definition), by_curve, by_definition, mu, correct / guesses)
 
 
@@ -213,3 +233,54 @@ def one_run_epsilon(canaries: int, guesses: int, correct: int, delta: float, err
         refuted = one_run_p_value(canaries, guesses, correct, middle, delta) <= error
         low, high = (middle, high) if refuted else (low, middle)
     return low
+
+
+def one_run_mu(canaries: int, guesses: int, correct: int, error: float) -> float:
+    """The largest μ such that these guesses refute μ-Gaussian-DP, except with probability ``error``; rounded down.
+
+    >>> one_run_mu(canaries=100, guesses=100, correct=50, error=0.05)
+    0.0
+    >>> 0.84 < one_run_mu(canaries=2000, guesses=200, correct=190, error=0.05) < 0.85
+    True
+    """
+    assert 0 <= correct <= guesses <= canaries
+    assert 0 < error < 1
+    if not _refutes_mu(canaries, guesses, correct, 0.0, error):
+        return 0.0
+    low, high = 0.0, 1.0
+    while high < 64 and _refutes_mu(canaries, guesses, correct, high, error):
+        low, high = high, 2 * high
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _refutes_mu(canaries, guesses, correct, middle, error) else (low, middle)
+    return low
+
+
+def _refutes_mu(canaries: int, guesses: int, correct: int, mu: float, error: float) -> bool:
+    """Whether under μ-Gaussian-DP so many right guesses have a probability below ``error`` (Mahloujifar et al. 2024).
+
+    m canaries, each one of two alternatives by a fair coin; g guesses, p_i the probability that i of them are right. Fix
+    everything but the coin of canary j, and look at the event "j is guessed to be a, and of the others so many are guessed
+    right that i or more would be with her". If she is a, her guess is right; if she is the other, wrong, and one fewer is
+    right. A trade-off curve f allows the event at most the probability 1 − f(x) in the one case if it has x in the other.
+    1 − f is concave, so averages over coins and over j keep the inequality: for every i,
+
+        Σ_{l ≥ i} l p_l / m  ≤  (1 − f)(Σ_{l ≥ i−1} (g − l) p_l / m).
+
+    Now let P_i = Σ_{l ≥ i} p_l. The sum on the left is (i P_i + Σ_{l > i} P_l)/m, the other one ((g − i + 1) P_{i−1} −
+    Σ_{l ≥ i} P_l)/m. With h the inverse of 1 − f, for Gaussian curves h(x) = Φ(Φ⁻¹(x) − μ), this reads
+
+        P_{i−1}  ≥  (m h((i P_i + Σ_{l > i} P_l)/m) + Σ_{l ≥ i} P_l) / (g − i + 1),
+
+    which grows with every P above. So if P_c is ``error`` at least, going down from c = ``correct`` gives a lower bound on
+    each P in turn; where one would exceed 1, P_c must be smaller than ``error``.
+    """
+    tail, above = error, 0.0  # P_i, Σ_{l > i} P_l
+    for i in range(correct, 0, -1):
+        share = (i * tail + above) / canaries
+        above += tail
+        wrong = float(ndtr(ndtri(share) - mu)) if share < 1.0 else 1.0
+        tail = max(tail, (canaries * wrong + above) / (guesses - i + 1))
+        if tail > 1.0:
+            return True
+    return False

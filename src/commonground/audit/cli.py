@@ -1,6 +1,7 @@
 """``commonground audit``: a lower bound on ε beside the claim, from the outside."""
 
 import json
+import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from commonground.audit.recipes import RECIPES, Claim, recipe_named, recipe_of
 from commonground.audit.run import Line, Report
 from commonground.audit.run import audit as audit_estimator
 from commonground.audit.sampled import SampledAudit, audit_sampled
+from commonground.audit.survey import survey
 from commonground.errors import InputError
 from commonground.joint_board import is_shared_parameters
 from commonground.progress import progress_bar
@@ -26,12 +28,14 @@ from commonground.progress import progress_bar
 
 def audit(
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(
-            metavar="BILLBOARD-RECIPE",
-            help=f"One of {', '.join((*RECIPES, *JOINT_RECIPES))}; or a billboard's folder.",
+            metavar="[BILLBOARD-RECIPE]",
+            help=f"One of {', '.join((*RECIPES, *JOINT_RECIPES))}; or a billboard's folder. "
+            "Without: all cheap ones, one line each.",
+            show_default=False,
         ),
-    ],
+    ] = None,
     epsilon: Annotated[float | None, typer.Option(help="Claimed ε; 1, or that of the billboard.")] = None,
     delta: Annotated[float | None, typer.Option(help="Claimed δ; 1e-6, or that of the billboard.")] = None,
     person: Annotated[
@@ -61,6 +65,15 @@ def audit(
 
     Exit code 1: the claim is refuted. Not refuting it proves nothing; the guarantee rests on docs/guarantee.md.
     """
+    if what is None:
+        given = {"--epsilon": epsilon, "--delta": delta, "--person": person, "--features": features, "--rounds": rounds,
+                 "--one-run": one_run or None, "--broken": broken, "--out": out}  # fmt: skip
+        if any(value is not None for value in given.values()):
+            named = ", ".join(name for name, value in given.items() if value is not None)
+            raise InputError(
+                f"{named} needs the name of a recipe; without one, all cheap audits run at settings of their own."
+            )
+        _audit_all(seed, as_json)
     claim = Claim(
         1.0 if epsilon is None else epsilon, 1e-6 if delta is None else delta, rank, 3 if rounds is None else rounds
     )
@@ -110,6 +123,27 @@ def audit(
         if out is not None:
             typer.echo(f"Figure: {out}")
     raise typer.Exit(int(report.refuted))
+
+
+def _audit_all(seed: int, as_json: bool) -> NoReturn:
+    lines = []
+    for line in survey(seed):
+        lines.append(line)
+        if not as_json:
+            typer.echo(str(line))
+    refuted = [line.name for line in lines if line.wrong]
+    if as_json:
+        typer.echo(json.dumps({"refuted": bool(refuted), "lines": [asdict(line) for line in lines]}, indent=2))
+    else:
+        typer.echo(
+            "Power: what half of the noise would have shown; where it is not above the claim the line is weak. "
+            + (
+                f"REFUTED: {', '.join(refuted)}."
+                if refuted
+                else "No claim is refuted, as it should be; that proves none."
+            )
+        )
+    raise typer.Exit(int(bool(refuted)))
 
 
 def _refuse_a_budget(epsilon: float | None, delta: float | None) -> None:
@@ -205,11 +239,13 @@ def report_as_json(report: Report, recipe: str, broken: str | None = None) -> di
 
 def _show_one_run(result: OneRun, title: str, as_json: bool) -> None:
     if as_json:
-        bound = result.epsilon if result.guesses else "inf"
-        typer.echo(json.dumps({**asdict(result), "epsilon": bound, "refuted": result.refuted}, indent=2))
+        bounds = {name: getattr(result, name) for name in ("epsilon", "by_gaussian_curve", "by_definition")}
+        finite = {name: bound if math.isfinite(bound) else "inf" for name, bound in bounds.items()}
+        typer.echo(json.dumps({**asdict(result), **finite, "refuted": result.refuted}, indent=2))
         return
     typer.echo(
         f"{title}, one run on {result.n_users:,} people with {result.canaries} canaries: {result.correct} of "
-        f"{result.guesses} guesses right, so ε ≥ {result.epsilon:.3f} with {result.confidence:.0%} confidence; claimed: "
-        f"ε = {result.claimed_epsilon:g}. {'The claim is refuted.' if result.refuted else 'Not refuted.'}"
+        f"{result.guesses} guesses right, so ε ≥ {result.by_gaussian_curve:.3f} by the Gaussian curve and ε ≥ "
+        f"{result.by_definition:.3f} by the definition, with {result.confidence:.0%} confidence; claimed: ε = "
+        f"{result.claimed_epsilon:g}. {'The claim is refuted.' if result.refuted else 'Not refuted.'}"
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.audit.recipes import Claim
-from commonground.audit.sampled import SampledFit
+from commonground.audit.sampled import OwnersFit, SampledFit
 from commonground.errors import InputError
-from commonground.estimators.joint_sgd import JointSGDRegressor
+from commonground.estimators.joint_sgd import JointSGDClassifier, JointSGDRegressor
 from commonground.joint_board import JointStatement, SharedParameters
 
 N_RECORDS, STEPS, HUGE = 12, 6, 1e6
@@ -70,6 +71,82 @@ JOINT_RECIPES = {
         JointRecipe("joint-deep", "JointTrainer, one record", "record", 0.5, _deep),
         JointRecipe("joint-deep-users", "JointTrainer, one user, all drawn", "user", 1.0, _deep),
     )
+}
+
+
+# ---- what other owners get --------------------------------------------------------------------------------------------
+
+_OWNERS, _FEATURES, _CLASSES = 4, 5, (0, 1)
+
+
+def _owners_rows(more: bool) -> tuple[dict[str, Any], np.ndarray]:
+    """Four owners with users of several records; the first owner's first user has other records, and ``more`` of them."""
+    rng = np.random.default_rng(7)
+    others = 3 * 17
+    X, y = rng.standard_normal((others, _FEATURES)), rng.integers(0, 2, others)
+    mine = rng.standard_normal((24 if more else 17, _FEATURES)) * (3.0 if more else 1.0)
+    owners = np.concatenate([np.zeros(len(mine), int), 1 + np.arange(others) % 3])
+    users = np.concatenate([np.arange(len(mine)) % 4, np.arange(others) // 6])
+    labels = np.concatenate([np.arange(len(mine)) % 2, y])
+    rows = {"X": np.concatenate([mine, X]).astype(np.float32), "y": labels, "owners": owners, "users": users}
+    return rows, owners > 0
+
+
+def _seen_by_other_owners(model: Any, rows: dict[str, Any], others: np.ndarray) -> dict[str, bytes]:
+    board = model.billboard_
+    answers = getattr(model, "decision_function", None) or model._scores
+    return {
+        **{f"shared {name}": array.tobytes() for name, array in board.arrays.items()},
+        "statement": str(board.statement).encode(),
+        "predictions for other owners": np.asarray(answers(rows["X"], rows["owners"]))[others].tobytes(),
+        "models of other owners": _own_parameters(model)[1:].tobytes(),
+    }
+
+
+def _own_parameters(model: Any) -> np.ndarray:
+    """(owners, everything an owner keeps)."""
+    if isinstance(model, JointSGDRegressor | JointSGDClassifier):
+        return np.asarray(model._personal)
+    kept = model.owners_models_
+    stacked = [value for candidate in kept.candidates.values() for value in candidate.values()]
+    stacked += [kept.weights] + ([] if kept.priors is None else [kept.priors])
+    names = [*sorted(kept.candidates), "shared", "blend"]
+    choices = np.array([[names.index(one)] for one in kept.choice])
+    flat = [np.asarray(value.detach().cpu(), dtype=np.float64).reshape(_OWNERS, -1) for value in stacked]
+    return np.concatenate([choices, *flat], axis=1)
+
+
+def _convex_owners(make: Callable[..., Any]) -> OwnersFit:
+    def fit(more: bool) -> dict[str, bytes]:
+        rows, others = _owners_rows(more)
+        model = make(epsilon=8.0, delta=1e-3, unit="user", steps=STEPS, sampling_probability=0.5, simulation_seed=1)
+        return _seen_by_other_owners(model.fit(**rows), rows, others)
+
+    return fit
+
+
+def _deep_owners(more: bool) -> dict[str, bytes]:
+    import torch
+    from torch import nn
+
+    from commonground.deep import JointTrainer
+    from commonground.deep.local import LocalSettings
+
+    rows, others = _owners_rows(more)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = nn.Sequential(nn.Linear(_FEATURES, 16), nn.ReLU(), nn.Linear(16, len(_CLASSES)))
+    trainer = JointTrainer(
+        network, ["2"], 8.0, 1e-3, unit="user", steps=STEPS, sampling_probability=0.5, simulation_seed=1,
+        local=LocalSettings(personal_steps=5),
+    )  # fmt: skip
+    return _seen_by_other_owners(trainer.fit(**rows), rows, others)
+
+
+OWNERS_RECIPES: dict[str, OwnersFit] = {
+    "owners-regression": _convex_owners(JointSGDRegressor),
+    "owners-classes": _convex_owners(partial(JointSGDClassifier, _CLASSES)),
+    "owners-deep": _deep_owners,
 }
 
 

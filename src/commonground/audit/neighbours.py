@@ -78,6 +78,36 @@ def corners(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple
     return (corner, np.full(4, _STEEP)), (turned, np.full(4, -_STEEP))
 
 
+def subnormal(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
+    """A person whose contributions are so small that the square of their size has hardly a digit left."""
+    X = 1.5 * np.stack([direction, -direction])
+    return (X, np.array([2e-162, -2e-162])), ordinary
+
+
+def tiny(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
+    """Features about as small as that, in place of an ordinary person."""
+    X, y = ordinary
+    return (1e-162 * X, y), ordinary
+
+
+def enormous(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
+    """As large as numbers get: sums and squares of her rows are infinite."""
+    X, _ = _even_rows(direction, 1.0)
+    return (1e200 * X, 1e308 * np.sign(X @ direction + 0.5 * X @ other)), ordinary
+
+
+def one_row(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
+    """An ordinary person with one row, in place of one with several: how many there are is private."""
+    X, y = ordinary
+    return (X[:1], y[:1]), ordinary
+
+
+def more_rows(direction: np.ndarray, other: np.ndarray, ordinary: Person) -> tuple[Person, Person]:
+    """The same rows and some more, an odd number, so that everybody's after her lie elsewhere in memory."""
+    X, y = ordinary
+    return (np.concatenate([X, X, 2 * X[:1]]), np.concatenate([y, -y, y[:1]])), ordinary
+
+
 PAIRS: dict[str, Callable[[np.ndarray, np.ndarray, Person], tuple[Person, Person]]] = {
     "aligned": aligned,
     "mirrored": mirrored,
@@ -85,6 +115,11 @@ PAIRS: dict[str, Callable[[np.ndarray, np.ndarray, Person], tuple[Person, Person
     "huge": huge,
     "empty": empty,
     "corners": corners,
+    "subnormal": subnormal,
+    "tiny": tiny,
+    "enormous": enormous,
+    "one-row": one_row,
+    "more-rows": more_rows,
 }
 
 

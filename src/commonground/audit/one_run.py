@@ -1,9 +1,10 @@
 """Audit with a single training run: many canary people, each one of two alternatives by a fair coin.
 
-For populations too large to train on thousands of times (Steinke, Nasr and Jagielski 2023). Every canary is a pair of worst-case
-people in directions of their own; the auditor sees the transcript, guesses the coins she is surest of, and abstains on the
-others. A (ε, δ)-DP fit lets few be guessed. One run proves less than many: with m guesses, all right, at most
-about log(m/3), and canaries share the few dimensions of a release. It is for gross failures at full size.
+For populations too large to train on thousands of times. Every canary is a pair of worst-case people in directions of their
+own; the auditor sees the transcript, guesses the coins she is surest of, and abstains on the others. Two bounds say how many
+may be right, each with half of the allowed error: one for any (ε, δ)-DP fit (Steinke, Nasr and Jagielski 2023), and a much
+closer one for a fit that is μ-Gaussian-DP, as every sum released here claims (Mahloujifar, Melis and Chaudhuri 2024). One run
+proves less than many: canaries share the few dimensions of a release. It is for gross failures at full size.
 """
 
 import math
@@ -12,10 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.audit.bounds import one_run_epsilon
+from commonground.accounting.gaussian import gaussian_epsilon
+from commonground.audit.bounds import one_run_epsilon, one_run_mu
 from commonground.audit.neighbours import PAIRS, Person, replace_people
 from commonground.audit.recipes import Claim, Recipe
-from commonground.audit.replay import ImpossibleError, record, replay, same_view
+from commonground.audit.replay import ImpossibleError, record, replay
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError
 from commonground.gate import Release
@@ -29,8 +31,13 @@ class OneRun:
     guesses: int
     correct: int
     claimed_epsilon: float
-    epsilon: float  # lower bound
+    by_gaussian_curve: float  # lower bound on ε at the claim's δ, for a fit that is Gaussian-DP as claimed
+    by_definition: float  # lower bound on ε, whatever the mechanism
     confidence: float
+
+    @property
+    def epsilon(self) -> float:
+        return max(self.by_gaussian_curve, self.by_definition)
 
     @property
     def refuted(self) -> bool:
@@ -68,13 +75,13 @@ def one_run_audit(
     released = [passage.public for passage in transcript.passages if isinstance(passage.public, Release)]
     if len(released) < len(transcript.passages):
         raise InputError(
-            f"{recipe.name} chooses among candidates; one run can be audited only where sums are released."
+            f"{recipe.name} chooses among candidates, or has δ = 0; one run can be audited only where sums get Gaussian noise."
         )
 
     def standardised(users: Users) -> np.ndarray:
         """The private sums of a population at the released state, in units of the noise."""
-        sums, view = replay(fit, users, transcript, target=None)
-        if len(sums) < len(transcript.passages) or not same_view(view, transcript.view):
+        sums, seen = replay(fit, users, transcript, target=None)
+        if len(sums) < len(transcript.passages) or seen != transcript.seen:
             raise ImpossibleError
         pairs = zip(sums, released, strict=True)
         return np.concatenate([(s.value / public.noise_std).ravel() for s, public in pairs])
@@ -88,15 +95,17 @@ def one_run_audit(
             shifts[i] = standardised(replace_people(base, {**all_first, i: alternatives[i][1]})) - origin
             advance()
     except ImpossibleError:  # the billboard or a noise level follows the data other than through releases
-        return OneRun(n_users, canaries, 0, 0, claim.epsilon, math.inf, confidence)
+        return OneRun(n_users, canaries, 0, 0, claim.epsilon, math.inf, math.inf, confidence)
     seen = np.concatenate([(public.value / public.noise_std).ravel() for public in released])
     surprise = seen - origin - shifts.sum(axis=0) / 2
     # Best linear estimate of the coins ±1: surprise = Σ ± shift/2 + noise of variance one.
     belief = np.linalg.solve(shifts @ shifts.T / 4 + np.eye(canaries), shifts @ surprise / 2)
     surest = np.argsort(-np.abs(belief), kind="stable")[:guesses]
     correct = int(((belief > 0) == coins)[surest].sum())
-    bound = one_run_epsilon(canaries, guesses, correct, claim.delta, 1.0 - confidence)
-    return OneRun(n_users, canaries, guesses, correct, claim.epsilon, bound, confidence)
+    error = (1.0 - confidence) / 2
+    by_curve = gaussian_epsilon(one_run_mu(canaries, guesses, correct, error), claim.delta)
+    by_definition = one_run_epsilon(canaries, guesses, correct, claim.delta, error)
+    return OneRun(n_users, canaries, guesses, correct, claim.epsilon, by_curve, by_definition, confidence)
 
 
 def fair_coins(n: int, seed: int) -> np.ndarray:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from commonground.accounting.budgets import Budget
+from commonground.audit.neighbours import TARGET
 from commonground.billboard import Billboard
 from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
@@ -22,6 +24,8 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
 from commonground.users import Users
+
+N_NODES = 2  # of a federation; the target is at the first
 
 # Trains on people with noise from a seed (None: real noise), everybody's head included.
 Fit = Callable[[Users, int | None], PersonalModel]
@@ -61,6 +65,13 @@ _HEADS: dict[str, Any] = {
 def _fedrep(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
+    ).fit(users)  # fmt: skip
+
+
+def _fedrep_choice(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """With the choice that everybody has at the end, between the shared prediction, her head and a model of her own."""
+    return PrivateFedRep(
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed
     ).fit(users)  # fmt: skip
 
 
@@ -131,13 +142,87 @@ def _exponential_paper(claim: Claim, users: Users, seed: int | None) -> Personal
 
 def _margin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
     """Its labels are the signs of the regression labels that audits are made with."""
-    block = next(users.blocks(max_bytes=2**30))
-    signs = np.where(block.y > 0, 1.0, -1.0)
-    people = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    X, y, people = _rows(users)
     return PrivateMarginClassifier(
-        claim.rank, claim.epsilon, projected_dim=2, n_candidates=16, n_stages=claim.n_rounds,
+        claim.rank, claim.epsilon, projected_dim=claim.rank + 1, n_candidates=16, n_stages=claim.n_rounds,
         margin=0.5, simulation_seed=seed,
-    ).fit(block.X, signs, users=people)  # fmt: skip
+    ).fit(X, np.where(y > 0, 1.0, -1.0), users=people)  # fmt: skip
+
+
+def _with_budgets(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """The target has half of the others' ε, and counts less than they do in everything."""
+    return PrivateFedRep(
+        claim.rank, delta=claim.delta, budgets=_half_for_the_target(claim, users), n_rounds=claim.n_rounds,
+        simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS,
+    ).fit(users)  # fmt: skip
+
+
+def _half_for_the_target(claim: Claim, users: Users) -> np.ndarray:
+    return np.where(np.arange(users.n_users) == TARGET, claim.epsilon / 2, claim.epsilon)
+
+
+def _fedrep_sparse(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    X, y, people = _rows(users)
+    return PrivateFedRep(
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
+    ).fit(Users.from_arrays(sparse.csr_array(X), y, people))  # fmt: skip
+
+
+def _logistic(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return _convex("logistic", claim, users, seed)
+
+
+def _huber(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return _convex("huber", claim, users, seed)
+
+
+def _convex(loss: str, claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return PrivateAltMin(
+        claim.rank, claim.epsilon, claim.delta, loss=loss, n_rounds=claim.n_rounds, simulation_seed=seed,
+        shared_mean=False, fit_intercept=False,
+    ).fit(users)  # fmt: skip
+
+
+def _reweight(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return _ridge_for_budgets("reweight", claim, users, seed)
+
+
+def _sample(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return _ridge_for_budgets("sample", claim, users, seed)
+
+
+def _ridge_for_budgets(method: str, claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    """L2-Laplace noise, δ = 0; the target has half of the others' ε."""
+    return PersonalBudgetRidge(
+        method, alpha=1e3, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0),  # so strong that one label moves all of θ
+        budgets=_half_for_the_target(claim, users), simulation_seed=seed, fit_intercept=False,
+    ).fit(users)  # fmt: skip
+
+
+def _trusted_server(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return _federated("server", claim, users, seed)
+
+
+def _noise_at_nodes(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    return _federated("nodes", claim, users, None)  # a node's noise cannot be simulated
+
+
+def _federated(trust: str, claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+    from commonground.audit.federation import federation_of
+
+    X, y, people = _rows(users)
+    halves = [people * N_NODES // users.n_users == node for node in range(N_NODES)]
+    parts = [Users.from_arrays(X[here], y[here], people[here]) for here in halves]
+    return PrivateFedRep(
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, keep_heads=False,
+        shared_mean=trust == "server", **_HEADS,
+    ).fit(federation_of(parts, trust))  # fmt: skip
+
+
+def _rows(users: Users) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Everybody's rows, labels and positions."""
+    block = next(users.blocks(max_bytes=2**30))
+    return block.X, block.y, np.repeat(np.arange(block.n_users), np.diff(block.offsets))
 
 
 def _own_data(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
@@ -148,6 +233,7 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
+        Recipe("fedrep-choice", "PrivateFedRep with everybody's choice of a model", "aligned", _fedrep_choice),
         Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
         Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep_few),
         Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
@@ -158,6 +244,14 @@ RECIPES = {
         Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
         Recipe("exponential-paper", "ExponentialSubspace, recipe='paper'", "aligned", _exponential_paper),
         Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
+        Recipe("fedrep-budgets", "PrivateFedRep, the person with half of the others' ε", "aligned", _with_budgets),
+        Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse),
+        Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _logistic),
+        Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _huber),
+        Recipe("ridge-reweight", "PersonalBudgetRidge, method='reweight', half of the others' ε", "corners", _reweight),
+        Recipe("ridge-sample", "PersonalBudgetRidge, method='sample', half of the others' ε", "corners", _sample),
+        Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
+        Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),
         Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
     )
 }

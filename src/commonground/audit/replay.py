@@ -5,40 +5,43 @@ to a fit on the *other* population, release by release, and the gate sees what t
 that point. With both sums and the noise known, the log-likelihood ratio of the whole transcript is exact: no attack on
 the releases has more power.
 
-The replay also ends in a billboard and in heads. If these differ, something was published that is not a function of the
-releases; if the replay asks the gate for another release than the one recorded (another noise level, say), something
-steered it that was not released. Either tells the populations apart for certain.
+The replay also ends in a billboard, a statement, and other people's heads, choices and predictions. All of these are functions
+of the releases and of their own rows, so they must be the same **to the last bit**. If they differ, something was published
+that is not a function of the releases; if the replay asks the gate for another release than the one recorded (another
+noise level, say), something steered it that was not released. Either tells the populations apart for certain.
 
 Here values from before the noise leave the gate. That is why this lives in the audit and watches from outside, on simulated
 people: no estimator can be asked to do it.
 """
 
+import importlib
+import json
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest.mock import patch
 
 import numba
 import numpy as np
+from scipy import sparse
 from scipy.special import log_softmax
 
 from commonground.accounting.events import Event, PureEvent
+from commonground.accounting.personal import sampler_room
 from commonground.audit.recipes import Fit
-from commonground.clipping import BoundedScores, BoundedSum
+from commonground.clipping import BoundedScores, BoundedSum, rounding_margin
+from commonground.estimators import personal_ridge
 from commonground.estimators.base import PersonalModel
-from commonground.gate import Randomness, Release, Selection
+from commonground.gate import Perturbed, Randomness, Release, ScatteredSum, Selection
 from commonground.ledger import Ledger
 from commonground.steps import rounds
 from commonground.users import Users
 
-# What is published is compared to about this relative precision: rounding may differ, a leak would not be so small.
-_SAME = 1e-9
-
 Private = BoundedSum | BoundedScores
-Public = Release | Selection
-Gate = Callable[[Any, float, Ledger, Randomness], Any]  # release, or select
+Public = Release | Selection | Perturbed
+Gate = Callable[[Any, float, Ledger, Randomness], Any]  # release, release_scattered, perturb, or select
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,13 +54,31 @@ class Passage:
 
 
 @dataclass(frozen=True, repr=False)
+class Coins:
+    """Who was drawn, where an estimator reads a secret sample of people; and how likely everybody was."""
+
+    drawn: np.ndarray  # (n,) bool
+    probabilities: np.ndarray  # (n,)
+
+
+@dataclass(frozen=True, repr=False)
 class Transcript:
+    users: Users
     passages: list[Passage]
-    view: np.ndarray
+    coins: Coins | None
+    shares: list[float]  # of what each release costs, what it costs the target: 1 but for personal budgets
+    view: np.ndarray  # what others see, as numbers
+    seen: dict[str, bytes]  # what others see, to the last bit
 
     @property
     def events(self) -> list[Event]:
+        """What was paid, by the person who pays most."""
         return [passage.public.event for passage in self.passages]
+
+    @property
+    def claims(self) -> list[Event]:
+        """What the target pays."""
+        return [event.for_share(share) for event, share in zip(self.events, self.shares, strict=True)]  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True)
@@ -65,10 +86,13 @@ class Evidence:
     """How much one transcript speaks for the population it was made on, against the neighbour."""
 
     log_ratios: np.ndarray  # (releases,)
-    # (releases,) distance between the two sums, in units of the stated sensitivity; of a choice, the largest exact
-    # log-likelihood ratio of any candidate, chosen or not, in units of its ε
+    # (releases,) distance between the two sums, in units of the sensitivity that is stated for this person; of a choice, the
+    # largest exact log-likelihood ratio of any candidate, chosen or not, in units of its ε
     moved: np.ndarray
+    halved: np.ndarray  # (releases,) the log-likelihood ratios, had the noise been half as large
+    worst_halved: np.ndarray  # (releases,) the largest of any outcome then, where δ = 0
     certain: bool  # the neighbour could not have published this
+    differing: tuple[str, ...] = ()  # what others see beside the releases and is not the same to the last bit
 
 
 class ImpossibleError(Exception):
@@ -107,9 +131,36 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
     return np.concatenate([np.ravel(part) for part in parts])
 
 
+def seen_by_others(model: PersonalModel, users: Users, target: int | None) -> dict[str, bytes]:
+    """The same to the last bit, by name, with what is said about it and what others are answered.
+
+    Answers are asked for in one batch with the target's own rows, as an operator would.
+    """
+    board = model.billboard_
+    arrays = {"embedding": board.embedding, "mean": board.mean, "prior": board.prior}
+    seen = {name: b"" if array is None else array.tobytes() for name, array in arrays.items()}
+    seen["intercept"] = np.float64(board.intercept).tobytes()
+    seen["statement"] = json.dumps([str(board.statement), board.statement.to_json()], default=str).encode()
+    if target is None or model.heads_ is None or model.own_models_ is None or model.own_intercepts_ is None:
+        return seen
+    others = np.arange(users.n_users) != target
+    alone = model.own_models_.people != target
+    seen["heads of others"] = model.heads_[others].tobytes() + model.own_intercepts_[others].tobytes()
+    seen["choices of others"] = model.own_models_.people[alone].tobytes()
+    seen["own models of others"] = model.own_models_.coef[alone].tobytes()
+    ids = users.ids.tolist()
+    rows = [users.rows_of(one)[0] for one in ids]
+    of_person = np.repeat(np.arange(len(ids)), [X.shape[0] for X in rows])
+    batch = sparse.vstack(rows, format="csr") if users.sparse else np.concatenate(rows)
+    answers = np.asarray(model.predict(batch, users=[ids[j] for j in of_person]))
+    seen["predictions for others"] = answers[of_person != target].tobytes()
+    return seen
+
+
 def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Transcript:
     """Train once, and keep what passed."""
     passages: list[Passage] = []
+    coins: list[Coins] = []
 
     def recording(door: Gate) -> Gate:
         def watched(private: Private, share: float, ledger: Ledger, randomness: Randomness) -> Public:
@@ -119,13 +170,46 @@ def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Tran
 
         return watched
 
-    with _gate(recording(rounds.release), recording(rounds.select)):
+    def recording_parts(scattered: ScatteredSum, share: float, ledger: Ledger, randomness: Randomness) -> Release:
+        """Of a sum in parts, the whole is what the noise of all parts together hides."""
+        parts: list[BoundedSum] = []
+        with _parts_at_nodes(lambda door: _noting(door, parts)):
+            public = release_scattered(scattered, share, ledger, randomness)
+        passages.append(Passage(_added(scattered, parts), share, public))
+        return public
+
+    def drawing(probabilities: np.ndarray, randomness: Randomness) -> np.ndarray:
+        drawn = sample_people(probabilities, randomness)
+        coins.append(Coins(drawn.copy(), probabilities.copy()))
+        return drawn
+
+    release_scattered, sample_people = rounds.release_scattered, personal_ridge.sample_people
+    doors = recording(rounds.release), recording(rounds.select), recording(rounds.perturb)
+    with _gate(*doors, recording_parts, drawing):
         model = fit(users, seed)
-    return Transcript(passages, others_view(model, target))
+    drawn = coins[0] if coins else None
+    shares = [share_of_target(model, target, drawn, passage.public.event) for passage in passages]
+    return Transcript(users, passages, drawn, shares, others_view(model, target), seen_by_others(model, users, target))
 
 
-def replay(fit: Fit, users: Users, transcript: Transcript, target: int | None) -> tuple[list[Private], np.ndarray]:
-    """Train on ``users`` with the recorded releases in place of new ones; their private sums, and what others would see."""
+def share_of_target(model: PersonalModel, target: int | None, coins: Coins | None, event: Event) -> float:
+    """What part of a release's cost is claimed for the target: all of it, unless she has a budget of her own."""
+    budgets = model._personal
+    if budgets is None or target is None:
+        return 1.0
+    if coins is not None:  # drawn with a probability that makes her ε of the sample's
+        assert isinstance(event, PureEvent)
+        return min(1.0, float(budgets.epsilons[target]) / event.epsilon)
+    return min(1.0, float(budgets.weights[target]) + rounding_margin(len(budgets.epsilons)) + sampler_room(event))
+
+
+def replay(
+    fit: Fit, users: Users, transcript: Transcript, target: int | None, drawn: np.ndarray | None = None
+) -> tuple[list[Private], dict[str, bytes]]:
+    """Train on ``users`` with the recorded releases in place of new ones; their private sums, and what others would see.
+
+    ``drawn``: who is in the sample, in place of those who were.
+    """
     sums: list[Private] = []
 
     def replaying(private: Private, share: float, ledger: Ledger, randomness: Randomness) -> Public:
@@ -137,35 +221,134 @@ def replay(fit: Fit, users: Users, transcript: Transcript, target: int | None) -
         sums.append(private)
         return passage.public
 
-    with _gate(replaying, replaying):
+    def replaying_parts(scattered: ScatteredSum, share: float, ledger: Ledger, randomness: Randomness) -> Public:
+        parts: list[BoundedSum] = []
+        with _parts_at_nodes(lambda door: _noting(_unnoised, parts)):
+            scattered.collect(share * math.sqrt(scattered.shares))
+        return replaying(_added(scattered, parts), share, ledger, randomness)
+
+    def drawing(probabilities: np.ndarray, randomness: Randomness) -> np.ndarray:
+        assert transcript.coins is not None
+        return (transcript.coins.drawn if drawn is None else drawn).copy()
+
+    with _gate(replaying, replaying, replaying, replaying_parts, drawing):
         try:
-            view = others_view(fit(users, 0), target)
+            model = fit(users, 0 if all(event.simulated for event in transcript.events) else None)
         except ImpossibleError:
-            view = np.empty(0)
-    return sums, view
+            return sums, {}
+    return sums, seen_by_others(model, users, target)
 
 
-def evidence(fit: Fit, transcript: Transcript, neighbour: Users, target: int) -> Evidence:
-    """The exact log-likelihood ratio of a transcript, release by release."""
-    sums, view = replay(fit, neighbour, transcript, target)
-    log_ratios, moved = np.zeros(len(transcript.passages)), np.zeros(len(transcript.passages))
+def evidence(
+    fit: Fit, transcript: Transcript, neighbour: Users, target: int, rng: np.random.Generator | None = None
+) -> Evidence:
+    """The exact log-likelihood ratio of a transcript, release by release.
+
+    ``rng`` draws the choices that would have been made at half of the noise; without it these count as nothing.
+    """
+    sums, seen = replay(fit, neighbour, transcript, target)
+    size = len(transcript.passages)
+    log_ratios, moved, halved, worst = np.zeros((4, size))
     for t, (passage, theirs) in enumerate(zip(transcript.passages, sums, strict=False)):
         ours, public = passage.private.value, passage.public
-        difference = ours - theirs.value
         if isinstance(public, Selection):
-            scale = public.event.scale
-            likelihoods = log_softmax(-ours / scale) - log_softmax(-theirs.value / scale)
-            log_ratios[t] = likelihoods[public.index]
-            moved[t] = float(np.abs(likelihoods).max()) / public.event.epsilon
+            log_ratios[t], moved[t], halved[t], worst[t] = _of_choice(ours, theirs.value, public, rng)
+        elif isinstance(public, Perturbed):
+            log_ratios[t], moved[t], halved[t], worst[t] = _of_laplace(
+                ours, theirs.value, public, passage.private.sensitivity
+            )
         else:
-            # log N(r; ours, σ²) − log N(r; theirs, σ²), written so that large sums do not cancel
-            noise_std = public.noise_std
-            log_ratios[t] = float((difference * (public.value - (ours + theirs.value) / 2)).sum()) / noise_std**2
-            moved[t] = float(np.linalg.norm(difference)) / passage.private.sensitivity
-    if len(sums) < len(transcript.passages):
-        log_ratios[len(sums)] = math.inf  # what it asked for there, noise level included, is public
-        return Evidence(log_ratios, moved, certain=True)
-    return Evidence(log_ratios, moved, certain=not same_view(view, transcript.view))
+            log_ratios[t], moved[t], halved[t] = _of_gaussian(ours, theirs.value, public, passage.private.sensitivity)
+        moved[t] /= transcript.shares[t]
+    if transcript.coins is not None and len(sums) == size:
+        log_ratios[:], moved[:], halved[:], worst[:] = _of_sample(fit, transcript, neighbour, target)
+    if len(sums) < size:
+        log_ratios[len(sums)] = halved[len(sums)] = math.inf  # what it asked for there, noise level included, is public
+        return Evidence(log_ratios, moved, halved, worst, certain=True, differing=(f"release {len(sums) + 1}",))
+    differing = tuple(sorted(name for name in transcript.seen if seen.get(name) != transcript.seen[name]))
+    return Evidence(log_ratios, moved, halved, worst, bool(differing), differing)
+
+
+def _of_gaussian(
+    ours: np.ndarray, theirs: np.ndarray, public: Release, sensitivity: float
+) -> tuple[float, float, float]:
+    """(log-likelihood ratio, distance in sensitivities, the ratio at half of the noise) of a Gaussian release."""
+    difference, noise_std = (ours - theirs) / public.noise_std, public.noise_std
+    drawn = (public.value - ours) / noise_std
+    # log N(r; ours, σ²) − log N(r; theirs, σ²), written so that large sums do not cancel
+    apart, along = float((difference**2).sum()), float((difference * drawn).sum())
+    distance = math.sqrt(apart) * noise_std / sensitivity
+    return apart / 2 + along, distance, 4 * (apart / 2 + along / 2)
+
+
+def _of_laplace(
+    ours: np.ndarray, theirs: np.ndarray, public: Perturbed, sensitivity: float
+) -> tuple[float, float, float, float]:
+    """The same where the noise has the density ∝ exp(−‖z‖/scale); and the largest ratio of any outcome at half of it."""
+    scale, drawn, difference = public.event.scale, public.value - ours, ours - theirs
+    ratio = float(np.linalg.norm(drawn + difference) - np.linalg.norm(drawn)) / scale
+    halved = float(np.linalg.norm(drawn / 2 + difference) - np.linalg.norm(drawn / 2)) / (scale / 2)
+    apart = float(np.linalg.norm(difference))
+    return ratio, apart / sensitivity, halved, 2 * apart / scale
+
+
+def _of_choice(
+    ours: np.ndarray, theirs: np.ndarray, public: Selection, rng: np.random.Generator | None
+) -> tuple[float, float, float, float]:
+    """The same for a candidate chosen with probability ∝ exp(−score/scale)."""
+    scale = public.event.scale
+    likelihoods = log_softmax(-ours / scale) - log_softmax(-theirs / scale)
+    twice = log_softmax(-2 * ours / scale)
+    halved = twice - log_softmax(-2 * theirs / scale)
+    drawn = 0.0 if rng is None else float(halved[rng.choice(len(ours), p=np.exp(twice))])
+    largest = float(np.abs(likelihoods).max()) / public.event.epsilon
+    return float(likelihoods[public.index]), largest, drawn, float(np.abs(halved).max())
+
+
+def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) -> tuple[float, float, float, float]:
+    """L2-Laplace noise on a function of a secret sample, towards somebody who knows everybody else's coin but not hers.
+
+    The likelihood is a mixture: with her probability of being drawn, that of the value with her; else of the value without. As
+    for a choice, the distance is the largest log-likelihood ratio of the outcomes looked at, in units of her ε.
+    """
+    assert transcript.coins is not None
+    (passage,), chance = transcript.passages, float(transcript.coins.probabilities[target])
+    public = passage.public
+    assert isinstance(public, Perturbed)
+
+    def value(users: Users, takes_part: bool) -> np.ndarray:
+        assert transcript.coins is not None
+        drawn = transcript.coins.drawn.copy()
+        drawn[target] = takes_part
+        sums, _ = replay(fit, users, transcript, target, drawn)
+        if not sums:
+            raise ImpossibleError("the noise depends on who was drawn")
+        return np.asarray(sums[0].value)
+
+    try:
+        without, ours, theirs = (
+            value(transcript.users, False),
+            value(transcript.users, True),
+            value(neighbour, True),
+        )
+    except ImpossibleError:
+        return math.inf, math.inf, math.inf, math.inf
+
+    def ratio(seen: np.ndarray, scale: float) -> float:
+        def log_likelihood(with_her: np.ndarray) -> float:
+            out, into = (-float(np.linalg.norm(seen - centre)) / scale for centre in (without, with_her))
+            return float(np.logaddexp(np.log1p(-chance) + out, np.log(chance) + into)) if chance < 1 else into
+
+        return log_likelihood(ours) - log_likelihood(theirs)
+
+    drawn_noise = public.value - passage.private.value
+    scale, claimed = public.event.scale, public.event.epsilon * transcript.shares[0]
+    largest, largest_halved = (max(abs(ratio(at, s)) for at in (ours, theirs, without)) for s in (scale, scale / 2))
+    halved = ratio(passage.private.value + drawn_noise / 2, scale / 2)
+    pairs = ((ours, theirs), (ours, without), (theirs, without))
+    apart = max(float(np.linalg.norm(one - other)) for one, other in pairs)
+    within = apart <= passage.private.sensitivity * (1 + 1e-9)  # else the ratio is unbounded as people's budgets grow
+    return ratio(public.value, scale), largest / claimed if within else math.inf, halved, largest_halved
 
 
 def _same_release(passage: Passage, private: Private, share: float) -> bool:
@@ -174,22 +357,52 @@ def _same_release(passage: Passage, private: Private, share: float) -> bool:
         type(recorded) is type(private)
         and recorded.name == private.name
         and np.shape(recorded.value) == np.shape(private.value)
-        and math.isclose(recorded.sensitivity, private.sensitivity, rel_tol=_SAME)
-        and math.isclose(passage.share, share, rel_tol=_SAME)
+        and recorded.sensitivity == private.sensitivity
+        and passage.share == share
     )
 
 
-def same_view(one: np.ndarray, other: np.ndarray) -> bool:
-    return one.shape == other.shape and bool(np.allclose(one, other, rtol=_SAME, atol=_SAME, equal_nan=True))
+def _added(scattered: ScatteredSum, parts: list[BoundedSum]) -> BoundedSum:
+    if not parts:  # no node would answer
+        raise ImpossibleError
+    if any(part.sensitivity != scattered.sensitivity for part in parts):
+        raise ImpossibleError
+    return replace(parts[0], value=np.sum([part.value for part in parts], axis=0))
+
+
+def _noting(door: Gate, parts: list[BoundedSum]) -> Gate:
+    def noted(private: BoundedSum, share: float, ledger: Ledger, randomness: Randomness) -> Release:
+        parts.append(private)
+        public: Release = door(private, share, ledger, randomness)
+        return public
+
+    return noted
+
+
+def _unnoised(private: BoundedSum, share: float, ledger: Ledger, randomness: Randomness) -> Release:
+    value = np.asarray(private.value, dtype=np.float64)
+    return Release(value, None)  # type: ignore[arg-type]  # a node gives out the value alone
 
 
 @contextmanager
-def _gate(release: Gate, select: Gate) -> Iterator[None]:
+def _parts_at_nodes(watcher: Callable[[Gate], Gate]) -> Iterator[None]:
+    """Put a watcher in front of the gate that each node of a federation has."""
+    node = importlib.import_module("commonground.federated.node")
+    with patch.object(node, "release", watcher(node.release)):
+        yield
+
+
+@contextmanager
+def _gate(release: Gate, select: Gate, perturb: Gate, scattered: Gate, sample: Callable[..., Any]) -> Iterator[None]:
     """Put a watcher in front of each door of the gate. One thread meanwhile: for a few dozen people more of them only wait."""
     threads = numba.get_num_threads()
     numba.set_num_threads(1)  # sums do not depend on it: chunks of people are fixed
+    watched = {"release": release, "select": select, "perturb": perturb, "release_scattered": scattered}
     try:
-        with patch.object(rounds, "release", release), patch.object(rounds, "select", select):
+        with ExitStack() as doors:
+            for name, door in watched.items():
+                doors.enter_context(patch.object(rounds, name, door))
+            doors.enter_context(patch.object(personal_ridge, "sample_people", sample))
             yield
     finally:
         numba.set_num_threads(threads)

@@ -1,11 +1,11 @@
 """Run an estimator many times on two neighbouring populations, and bound ε from what can be told apart."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from commonground.accounting.events import Event, GaussianEvent, SampledGaussianEvent, epsilon_spent
+from commonground.accounting.events import Event, GaussianEvent, PureEvent, SampledGaussianEvent, epsilon_spent
 from commonground.accounting.gaussian import compose, gaussian_dominating
 from commonground.audit.bounds import Bound, lower_bound
 from commonground.audit.neighbours import TARGET, Neighbours
@@ -26,12 +26,16 @@ class Line:
     claimed_epsilon: float
     claimed_mu: float
     bound: Bound
+    power: float | None = (
+        None  # the ε that half of the noise would have shown in the same runs: above the claim, or it is weak
+    )
     reach: float | None = None  # root mean square move of the sum, in units of its sensitivity; 1: the worst case
     moved_too_far: bool = False  # once at least, further than its sensitivity: no statistics needed
 
     @property
     def refuted(self) -> bool:
-        return self.bound.epsilon > self.claimed_epsilon or self.moved_too_far
+        # Bounds for δ = 0 are exact likelihood ratios and may equal the claim, up to their rounding.
+        return self.bound.epsilon > self.claimed_epsilon * (1 + 1e-6) or self.moved_too_far
 
 
 @dataclass(frozen=True)
@@ -48,10 +52,19 @@ class Report:
     releases: tuple[Line, ...]
     scores: tuple[np.ndarray, np.ndarray]  # of the whole fit, for the figure
     others_scores: tuple[np.ndarray, np.ndarray]
+    pure: bool  # δ = 0
+    differing: tuple[str, ...]  # what others see beside the releases and was not the same to the last bit
+
+    @property
+    def telling(self) -> Line:
+        """The line that says most: that of everything together; of choices and others with δ = 0, of the one that shows most."""
+        if not self.pure:
+            return self.whole
+        return max(self.releases, key=lambda line: line.bound.epsilon / line.claimed_epsilon)
 
     @property
     def refuted(self) -> bool:
-        return any(line.refuted for line in (self.whole, self.others, *self.releases))
+        return any(line.refuted for line in (self.whole, self.others, *self.releases)) or bool(self.differing)
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,6 +75,9 @@ class Side:
     by_release: np.ndarray  # (runs, releases)
     views: np.ndarray  # (runs, numbers that others see)
     moved: np.ndarray  # (runs, releases)
+    halved: np.ndarray  # (runs,) of the whole, had the noise been half as large
+    worst_halved: np.ndarray  # (runs, releases) where δ = 0
+    differing: frozenset[str]
 
 
 def audit(
@@ -82,33 +98,48 @@ def audit(
     if not 0.8 <= confidence < 1:
         raise InputError(f"confidence must lie between 0.8 and 1, got {confidence!r}.")
     seeds = [None if seed is None else seed * 10**7 + i for i in range(2 * n_runs)]
-    events = record(fit, pair.with_target, seeds[0], TARGET).events
+    events = record(fit, pair.with_target, seeds[0], TARGET).claims
     if not events:
         raise InputError("this estimator released nothing that depends on data, so there is nothing to audit.")
     sides = [
-        _side(fit, ours, theirs, some_seeds, sign, advance)
+        _side(fit, ours, theirs, some_seeds, sign, np.random.default_rng([seed or 0, int(sign > 0)]), advance)
         for ours, theirs, some_seeds, sign in (
             (pair.with_target, pair.without, seeds[:n_runs], 1.0),
             (pair.without, pair.with_target, seeds[n_runs:], -1.0),
         )
     ]
     error, delta = 1.0 - confidence, claim.delta
-    spent = compose(map(_mu, events))
-    claimed = min(epsilon_spent(events, delta), claim.epsilon), spent
-    scores = sides[0].whole, sides[1].whole
-    whole = Line(WHOLE_FIT, *claimed, lower_bound(*scores, delta, error / 2, threshold=0.0))
+    spent, pure = compose(map(_mu, events)), all(isinstance(event, PureEvent) for event in events)
+    claimed = min(epsilon_spent(events, 0.0 if pure else delta), claim.epsilon), spent
+    scores, halved = (sides[0].whole, sides[1].whole), (sides[0].halved, sides[1].halved)
+    whole_bound = _exact_too(lower_bound(*scores, delta, error / 2, threshold=0.0, pure=pure), scores, pure)
+    power = _exact_too(lower_bound(*halved, delta, error / 2, threshold=0.0, pure=pure), halved, pure).epsilon
+    whole = Line(WHOLE_FIT, *claimed, whole_bound, power)
     others_scores = _discriminant(sides[0].views, sides[1].views)
-    others = Line(OTHERS_VIEW, *claimed, lower_bound(*others_scores, delta, error / 4))
+    others = Line(OTHERS_VIEW, *claimed, lower_bound(*others_scores, delta, error / 4, pure=pure))
     moved = np.concatenate([side.moved for side in sides])
     releases = []
     for t, event in enumerate(events):
         with_target, without = (side.by_release[:, t] for side in sides)
-        bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0)
+        one_pure = isinstance(event, PureEvent)
+        bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0, pure=one_pure)
+        power = None
+        if isinstance(event, PureEvent):  # any outcome counts, drawn or not
+            bound = replace(bound, epsilon=max(bound.epsilon, event.epsilon * float(moved[:, t].max())))
+            power = max(float(side.worst_halved[:, t].max()) for side in sides)
         reach, too_far = float(np.sqrt((moved[:, t] ** 2).mean())), bool(moved[:, t].max() > 1.0 + 1e-9)
-        releases.append(Line(event.name, epsilon_spent([event], delta), _mu(event), bound, reach, too_far))
+        releases.append(Line(event.name, epsilon_spent([event], delta), _mu(event), bound, power, reach, too_far))
     return Report(
-        pair.name, claim, n_runs, confidence, seed is not None, whole, others, tuple(releases), scores, others_scores
-    )
+        pair.name, claim, n_runs, confidence, all(event.simulated for event in events), whole, others, tuple(releases),
+        scores, others_scores, pure, tuple(sorted(sides[0].differing | sides[1].differing)),
+    )  # fmt: skip
+
+
+def _exact_too(bound: Bound, scores: tuple[np.ndarray, np.ndarray], pure: bool) -> Bound:
+    """With δ = 0 not one transcript may be more than e^ε times as likely on one side: scores are exact, no chance involved."""
+    if not pure:
+        return bound
+    return replace(bound, epsilon=max(bound.epsilon, float(np.abs(np.concatenate(scores)).max())))
 
 
 def _mu(event: Event) -> float:
@@ -119,18 +150,26 @@ def _mu(event: Event) -> float:
 
 
 def _side(
-    fit: Fit, ours: Users, theirs: Users, seeds: list[int | None], sign: float, advance: Callable[[], None]
-) -> Side:
-    whole, by_release, views, moved = [], [], [], []
+    fit: Fit, ours: Users, theirs: Users, seeds: list[int | None], sign: float, rng: np.random.Generator,
+    advance: Callable[[], None],
+) -> Side:  # fmt: skip
+    whole, by_release, views, moved, halved, worst = [], [], [], [], [], []
+    differing: set[str] = set()
     for seed in seeds:
         transcript = record(fit, ours, seed, TARGET)
-        found = evidence(fit, transcript, theirs, TARGET)
+        found = evidence(fit, transcript, theirs, TARGET, rng)
         whole.append(sign * (np.inf if found.certain else found.log_ratios.sum()))
         by_release.append(sign * found.log_ratios)
         views.append(transcript.view)
         moved.append(found.moved)
+        worst.append(found.worst_halved)
+        halved.append(sign * (np.inf if found.certain else found.halved.sum()))
+        differing.update(found.differing)
         advance()
-    return Side(np.array(whole), np.array(by_release), np.array(views), np.array(moved))
+    return Side(
+        np.array(whole), np.array(by_release), np.array(views), np.array(moved), np.array(halved),
+        np.array(worst), frozenset(differing),
+    )  # fmt: skip
 
 
 def _discriminant(views_with: np.ndarray, views_without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -154,3 +193,26 @@ def _discriminant(views_with: np.ndarray, views_without: np.ndarray) -> tuple[np
     ridge = 1e-3 * max(float(np.trace(covariance)) / len(gap), 1e-12)
     weights = np.linalg.solve(covariance + ridge * np.eye(len(gap)), gap)
     return bounded(views_with) @ weights, bounded(views_without) @ weights
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What can be said without any statistics, by replaying a few runs."""
+
+    moved: float  # the furthest that a sum moved, in units of its sensitivity; a choice, of its ε
+    differing: tuple[str, ...]  # what others see beside the releases and was not the same to the last bit
+
+    @property
+    def refuted(self) -> bool:
+        return self.moved > 1.0 + 1e-9 or bool(self.differing)
+
+
+def audit_exactly(fit: Fit, pair: Neighbours, seeds: tuple[int, ...] = (0,)) -> Exact:
+    """Does a person move anything further than stated, or anything at all that is not noised? Each seed, in both directions."""
+    moved, differing = 0.0, set()
+    for seed in seeds:
+        for ours, theirs in ((pair.with_target, pair.without), (pair.without, pair.with_target)):
+            found = evidence(fit, record(fit, ours, seed, TARGET), theirs, TARGET)
+            moved = max(moved, float(found.moved.max(initial=0.0)))
+            differing.update(found.differing)
+    return Exact(moved, tuple(sorted(differing)))

@@ -11,7 +11,7 @@ probability (1 + δ(0)) / 2, where δ(0) is the δ that belongs to ε = 0. Right
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from unittest.mock import patch
 
 import numpy as np
@@ -32,6 +32,7 @@ class SampledAudit:
     claimed: float  # how often a guess may be right
     accuracy: float  # how often it was
     at_least: float  # except with probability 1 − confidence
+    power: float  # what half of the noise would have shown in place of ``at_least``, on average; above the claim, or it is weak
 
     @property
     def refuted(self) -> bool:
@@ -62,8 +63,13 @@ def audit_sampled(
             right += bool(_log_ratio(along, event) > 0) == present
             advance()
     at_least = float(lower_at_least(right, 2 * n_runs, 1 - confidence))
-    claimed = (1 + float(event.loss().get_delta_for_epsilon(0.0))) / 2
-    return SampledAudit(claimed, right / (2 * n_runs), at_least)
+    halved = replace(event, noise_multiplier=event.noise_multiplier / 2)
+    power = float(lower_at_least(round(2 * n_runs * _most_often_right(halved)), 2 * n_runs, 1 - confidence))
+    return SampledAudit(_most_often_right(event), right / (2 * n_runs), at_least, power)
+
+
+def _most_often_right(event: SampledGaussianEvent) -> float:
+    return (1 + float(event.loss().get_delta_for_epsilon(0.0))) / 2
 
 
 def _log_ratio(along: np.ndarray, event: SampledGaussianEvent) -> float:
@@ -84,3 +90,31 @@ def _recorded() -> Iterator[list[np.ndarray]]:
 
     with patch.object(SampledReleases, "release", recording):
         yield sums
+
+
+# ---- owners' own models ---------------------------------------------------------------------------------------------------
+
+# Trains across owners with the first owner's records in one of two versions, and returns what all others see, by name.
+OwnersFit = Callable[[bool], dict[str, bytes]]
+
+
+def audit_owners(fit: OwnersFit) -> tuple[str, ...]:
+    """What the others see and is not the same to the last bit, when one owner's records change and all releases do not."""
+    with _recorded() as sums:
+        ours = fit(True)
+    with _replayed(sums):
+        theirs = fit(False)
+    return tuple(sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)))
+
+
+@contextmanager
+def _replayed(sums: list[np.ndarray]) -> Iterator[None]:
+    """Every sum as it left the gate before."""
+    left = iter(sums)
+
+    def replaying(self: SampledReleases, bounded_sum: BoundedSum) -> np.ndarray:
+        self.remaining -= 1
+        return next(left)
+
+    with patch.object(SampledReleases, "release", replaying):
+        yield

@@ -65,9 +65,11 @@ class PersonalModel(BaseEstimator):
         return self
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
+        name = type(self).__name__
+        if ledger is not None and not hasattr(self, "epsilon") and self._personal is None:
+            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
-        name = type(self).__name__
         if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
             warnings.warn(
                 "the ledger adds up what fits cost the person with the largest budget; that a person with a smaller one is "
@@ -75,8 +77,6 @@ class PersonalModel(BaseEstimator):
                 PrivacyWarning,
                 stacklevel=4,
             )
-        if not hasattr(self, "epsilon") and self._personal is None:
-            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         return ledger.reserve(self._budget(), name)
 
     def _budget(self) -> Budget | PureBudget:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -177,6 +178,8 @@ class PersonalBudgetRidge(PersonalModel):
             epsilon, weights = budgets.largest.epsilon, budgets.weights
             total = float(weights.sum())
         moments = sum_over_people(users.weighted(weights), moment_sums, scale)
+        # Room for rounding as for all people: that for those drawn would tell, in the stated noise, how many these were.
+        moments = replace(moments, n_users=users.n_users)
         solution = moments.bounded_ridge(self.alpha, total, radius, "ridge coefficients")
         return door.perturb(solution, epsilon * (1 - 1e-9)).value
 

@@ -97,7 +97,12 @@ def vector_or_none(value: Any, d: int) -> bool:
 
 def frame(value: Any, d: int) -> bool:
     """An embedding or a subspace: a few columns."""
-    return isinstance(value, np.ndarray) and value.ndim == 2 and 1 <= value.shape[1] <= d and _array(value, d, value.shape[1])
+    return (
+        isinstance(value, np.ndarray)
+        and value.ndim == 2
+        and 1 <= value.shape[1] <= d
+        and _array(value, d, value.shape[1])
+    )
 
 
 def transform(value: Any, d: int) -> bool:
@@ -201,7 +206,9 @@ def _innermost(
         raise QuestionError(f"{entry.function.__name__} takes another number of arguments")
     for at, (value, kind) in enumerate(zip(own, entry.takes, strict=False)):
         if not kind(value, d):
-            raise QuestionError(f"argument {at + 1} of {entry.function.__name__} is not a {kind.__name__} that it allows")
+            raise QuestionError(
+                f"argument {at + 1} of {entry.function.__name__} is not a {kind.__name__} that it allows"
+            )
     own = tuple(float(value) if kind is number else value for value, kind in zip(own, entry.takes, strict=False))
     if entry.gives is not None:
         return entry, own, own

@@ -172,7 +172,9 @@ def superlink(
         admitted = frozenset(_register(state, path) for path in public_keys) if public_keys else None
         app = app_for_nodes(factory, authenticate=bool(public_keys))
         files = {} if tls is None else {"ssl_certfile": str(tls.certificate), "ssl_keyfile": str(tls.key)}
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", **files))  # type: ignore[arg-type]
+        server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", **files)
+        )  # type: ignore[arg-type]
         thread = threading.Thread(target=server.run, args=([door],), name="superlink", daemon=True)
         thread.start()
         try:

@@ -1,0 +1,105 @@
+"""The cheap audits, all of them, in under a minute: what is claimed, what was measured, what half of the noise would have shown.
+
+Three kinds. People: every recipe on its worst pair, and on every strange pair in more dimensions without statistics. Owners: one
+record or user there or missing. Bystanders: what other owners get while one owner's records change.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from commonground.audit.joint import DIRECTION, JOINT_RECIPES, OWNERS_RECIPES
+from commonground.audit.neighbours import neighbours
+from commonground.audit.recipes import RECIPES, Claim, Recipe
+from commonground.audit.run import audit, audit_exactly
+from commonground.audit.sampled import audit_owners, audit_sampled
+from commonground.errors import InputError, PrivacyWarning, RecipeWarning, SharingWarning
+
+CLAIM = Claim(epsilon=8.0)  # where few runs tell most
+OWNERS_CLAIM = Claim(epsilon=8.0, delta=1e-3)
+NOT_CHEAP = ("fedrep-few",)  # hundreds of releases a fit
+RUNS, FEWER_RUNS, SAMPLED_RUNS = 40, 20, 100
+STRANGE = ("subnormal", "tiny", "enormous", "one-row", "more-rows")
+CONFIDENCE = 0.95
+SAMPLED_CONFIDENCE = 0.999  # their noise is real, so they differ from day to day
+
+
+@dataclass(frozen=True)
+class Line:
+    """``claim``, ``measured`` and ``power`` are ε, or where ``unit`` says so the share of right guesses."""
+
+    name: str
+    claim: float | None
+    measured: float | None
+    power: float | None
+    wrong: tuple[str, ...]  # what refutes it; empty: nothing does
+    unit: str = "ε"
+
+    @property
+    def weak(self) -> bool:
+        """Half of the noise would not have been noticed by these few runs."""
+        return self.claim is not None and self.power is not None and self.power <= self.claim
+
+    def __str__(self) -> str:
+        if self.claim is None or self.measured is None or self.power is None:
+            numbers = "claim: the same to the last bit"
+        elif self.unit == "ε":
+            numbers = f"claim ε = {self.claim:7.3f}   measured ε ≥ {self.measured:7.3f}   power {self.power:7.3f}"
+        else:
+            numbers = f"claim {self.claim:7.1%} right   measured ≥ {self.measured:7.1%}   power {self.power:7.1%}"
+        verdict = f"REFUTED: {'; '.join(self.wrong)}" if self.wrong else "ok, weak" if self.weak else "ok"
+        return f"{self.name:18} {numbers:67} {verdict}"
+
+
+def survey(seed: int = 0, advance: Callable[[], None] = lambda: None) -> Iterator[Line]:
+    """One line for each, as soon as it is known."""
+    for recipe in RECIPES.values():
+        if recipe.name not in NOT_CHEAP:
+            try:
+                yield _people(recipe, seed)
+            except InputError as missing:  # an extra that is not installed
+                yield Line(f"{recipe.name} (left out: {missing})", None, None, None, ())
+            advance()
+    for name, joint in JOINT_RECIPES.items():
+        with _quietly():
+            found = audit_sampled(joint.at(OWNERS_CLAIM), DIRECTION, SAMPLED_RUNS, SAMPLED_CONFIDENCE)
+        wrong = ("right more often than claimed",) if found.refuted else ()
+        yield Line(name, found.claimed, found.at_least, found.power, wrong, unit="right")
+        advance()
+    for name, fit in OWNERS_RECIPES.items():
+        with _quietly():
+            differing = audit_owners(fit)
+        yield Line(name, None, None, None, differing)
+        advance()
+
+
+def n_lines() -> int:
+    return len(RECIPES) - len(NOT_CHEAP) + len(JOINT_RECIPES) + len(OWNERS_RECIPES)
+
+
+def _people(recipe: Recipe, seed: int) -> Line:
+    few = recipe.name.startswith("federation") or recipe.name in ("exponential", "exponential-paper", "margin")
+    wrong = []
+    with _quietly():
+        fit = recipe.at(CLAIM)
+        report = audit(fit, CLAIM, neighbours(recipe.worst_pair), FEWER_RUNS if few else RUNS, CONFIDENCE, seed)
+        wrong += ["bound above the claim"] if report.telling.refuted or report.refuted else []
+        wrong += [f"{what} differ, {recipe.worst_pair}" for what in report.differing]
+        wide = Claim(CLAIM.epsilon, CLAIM.delta, rank=2, n_rounds=2)
+        for strange in STRANGE:
+            exact = audit_exactly(recipe.at(wide), neighbours(strange, 40, 9, wide.rank, seed), (seed,))
+            wrong += [f"moved {exact.moved:.3g} of its sensitivity, {strange}"] if exact.moved > 1 + 1e-9 else []
+            wrong += [f"{what} differ, {strange}" for what in exact.differing]
+    line = report.telling
+    power = line.power if line.power is not None else report.whole.power
+    return Line(recipe.name, line.claimed_epsilon, line.bound.epsilon, power, tuple(wrong))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """Populations of an audit are too small for its claims, and everything warns of that."""
+    with warnings.catch_warnings():
+        for kind in (PrivacyWarning, RecipeWarning, SharingWarning):
+            warnings.simplefilter("ignore", kind)
+        yield
