@@ -96,10 +96,15 @@ def _sparse_scores(data, indices, indptr, mean, U, heads, head_of, own, own_of):
 def row_scores(
     X: Any, mean: np.ndarray | None, U: np.ndarray, heads: np.ndarray, head_of: np.ndarray, own: np.ndarray, own_of: np.ndarray
 ) -> np.ndarray:  # fmt: skip
-    """<x, mean + U · head> for each row, by the head that ``head_of`` names (-1: none), or <x, own> where ``own_of`` names one."""
+    """<x, mean + U · head> for each row by the head that ``head_of`` names (-1: none); <x, own> where ``own_of`` names one."""
     w = np.zeros(X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, heads = np.ascontiguousarray(U, dtype=np.float64), np.ascontiguousarray(heads, dtype=np.float64)
-    people = heads, np.ascontiguousarray(head_of), np.ascontiguousarray(own, dtype=np.float64), np.ascontiguousarray(own_of)
+    people = (
+        heads,
+        np.ascontiguousarray(head_of),
+        np.ascontiguousarray(own, dtype=np.float64),
+        np.ascontiguousarray(own_of),
+    )
     if sparse.issparse(X):
         return _sparse_scores(X.data, X.indices, X.indptr, w, U, *people)
     return _dense_scores(np.ascontiguousarray(X), w, U, *people)

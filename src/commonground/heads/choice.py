@@ -13,7 +13,13 @@ import numpy as np
 from numba import njit, prange
 
 from commonground.heads.arithmetic import rescale
-from commonground.heads.ridge import STRENGTHS, back_to_scale, in_coordinates_of, ridge_in_place, seen_by_the_shared_part
+from commonground.heads.ridge import (
+    STRENGTHS,
+    back_to_scale,
+    in_coordinates_of,
+    ridge_in_place,
+    seen_by_the_shared_part,
+)
 from commonground.users import Block
 
 FOLDS = 5  # row i is left out with every fifth row from it
