@@ -6,6 +6,10 @@ in benchmarks/fuzz_readers.py, of which a few seconds run here.
 
 import os
 import sys
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +23,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from sklearn.base import is_classifier
 
 import commonground as cg
 from commonground.errors import CommongroundError, InputError
+from commonground.heads.everybody import EverybodysHeads
+from commonground.users import Block
+from contracts.test_every_estimator import ESTIMATORS, fit
+from contracts.test_every_estimator import numbers as numbers_of
+from contracts.test_every_joint_learner import LEARNERS
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz_readers
@@ -267,6 +277,94 @@ def test_newcomers_bring_anything(board: cg.Billboard, data: st.DataObject) -> N
     assert (
         np.isfinite(head.coef).all() or np.abs(np.asarray(y, dtype=np.float64)).max() > 1e100
     )  # her own, not published
+
+
+# ---- one person among others ----------------------------------------------------------------------------------------------
+
+SIZES_OF_NUMBERS = [
+    5e-324, 1e-310, 1e-200, 3e-162, 1e-162, 1e-161, 1e-154, 1e-77, 1e-38, 1e-20, 1.0, 1e20, 1e38, 1e77, 1e154, 1e200, 1.7e308,
+    np.nan, np.inf,
+]  # fmt: skip
+ROW_COUNTS = [0, 1, 2, 3, 5, 6, 9, 40, 10_000]
+
+
+@cache
+def model_of(name: str, extreme: float = 0.0) -> Any:
+    """A fit on 60 people, of whom one has numbers of an extreme size."""
+    estimator = ESTIMATORS[name]
+    rng = np.random.default_rng(0)
+    X, ids = rng.standard_normal((420, 4)), np.arange(420) // 7
+    y = X[:, 0] * rng.standard_normal(60)[ids] + rng.standard_normal(420)
+    if extreme:
+        X[:7] = extreme * rng.choice([-1.0, 0.5, 1.0], (7, 4))
+        y[:7] = extreme * rng.choice([-1.0, 1.0], 7)
+    return fit(estimator, X, np.where(y > 0, 1.0, -1.0) if is_classifier(estimator) else y, users=ids)
+
+
+def strange_blocks(dtype: type) -> Iterator[Block]:
+    """People whose features, labels, single rows or single columns are of every size, with every number of rows."""
+    rng = np.random.default_rng(1)
+    for m in ROW_COUNTS:
+        people = []
+        for size in SIZES_OF_NUMBERS if m < 10_000 else [1e-162, 1.0, 1.7e308]:
+            X, y = rng.choice([-1.0, 0.5, 1.0], (m, 4)), rng.choice([-1.0, 1.0], m)
+            one_row, one_column = np.arange(m)[:, None] == 0, np.arange(4) == 1
+            people += [
+                (X * size, y), (X, y * size), (X * size, y * size), (np.where(one_row, X * size, X), y),
+                (np.where(one_column, X * size, X), y), (X * size, y / size),
+            ]  # fmt: skip
+        offsets = m * np.arange(len(people) + 1)
+        X, y = (np.concatenate([person[what] for person in people]).astype(dtype) for what in (0, 1))
+        yield Block(np.ascontiguousarray(X), y, offsets, first=0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_everybodys_head_is_finite_whatever_her_rows(name: str, dtype: type) -> None:
+    """Heads, choices and predictions: nothing raises, nothing warns; who has impossible numbers keeps the shared prediction."""
+    model = model_of(name)
+    with np.errstate(all="ignore"):  # making the numbers, not using them
+        blocks = list(strange_blocks(dtype))
+    boards = [model.billboard_]
+    if model.billboard_.local_choice:
+        pays = replace(model.billboard_, statement=replace(model.billboard_.statement, sharing_pays=True))
+        boards += [pays, replace(pays, prior=np.diag([1.0, 1e-3]))]
+    for board in boards:
+        model = copy(model)
+        model.billboard_ = board
+        for block in blocks:
+            heads, intercepts = model._block_heads(block)
+            assert np.isfinite(heads).all()
+            assert np.isfinite(intercepts).all()
+            own = board.keep_best(block, heads, intercepts)
+            assert np.isfinite(own.coef).all()
+            everybody = EverybodysHeads(heads, intercepts, own)
+            person = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+            usual = np.ones((len(person), 4))
+            answers = everybody.predict(board, block.X, person)
+            assert answers.shape == person.shape
+            if not np.abs(heads).max(initial=0.0) > 1e300 and not np.abs(own.coef).max(initial=0.0) > 1e300:
+                assert np.isfinite(everybody.predict(board, usual, person)).all()
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("extreme", [5e-324, 1e-162, 1.7e308])
+def test_one_persons_rows_stop_nobodys_fit(name: str, extreme: float) -> None:
+    model = model_of(name, extreme)
+    assert np.isfinite(model.billboard_.embedding).all()
+    assert np.isfinite(model.heads_).all()
+    usual = np.ones((60, 4))
+    assert np.isfinite(numbers_of(model)(usual[1:], users=list(range(1, 60)))).all()
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name.startswith("JointSGD")])
+@pytest.mark.parametrize("size", SIZES_OF_NUMBERS[:-2])
+def test_an_owners_coefficients_are_finite_whatever_its_rows(name: str, size: float) -> None:
+    learner, rng = LEARNERS[name], np.random.default_rng(0)
+    shared = rng.standard_normal(learner._n_outputs * 4)
+    for m in (1, 3, 40):
+        X = size * rng.choice([-1.0, 0.5, 1.0], (m, 4))
+        assert np.isfinite(learner._solve(X, rng.integers(0, 2, m), shared, 1.0)).all()
 
 
 # ---- parameters -----------------------------------------------------------------------------------------------------------

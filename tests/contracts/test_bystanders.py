@@ -145,12 +145,16 @@ def test_some_choose_a_head_some_the_shared_part_some_their_own() -> None:
     """Else the test above would show less than it says."""
     board = boards_of(fitted("PrivateFedRep").billboard_)[1]
     mean, U = np.zeros(D) if board.mean is None else board.mean, board.embedding
-    rng, kept = np.random.default_rng(2), set()
-    for theta in (mean, mean + 3.0 * U[:, 0], 3.0 * rng.standard_normal(D)):
+    rng, several = np.random.default_rng(2), []
+    for theta in (mean + 3.0 * U[:, 0], 3.0 * rng.standard_normal(D)):
         X = rng.standard_normal((40, D))
-        labels = X @ theta + board.intercept + 1e-3 * rng.standard_normal(40)
-        hers = with_heads(fitted("PrivateFedRep"), board, Grouped(((X, labels),)))
-        kept.add("own" if len(hers.own_models_.people) else "head" if hers.heads_.any() else "shared")
+        several.append((X, X @ theta + board.intercept + 1e-3 * rng.standard_normal(40)))
+    for _ in range(200):  # of those who are like everybody and have few rows, some had better have no head
+        X = rng.standard_normal((5, D))
+        several.append((X, X @ mean + board.intercept + rng.standard_normal(5)))
+    found = with_heads(fitted("PrivateFedRep"), board, Grouped(tuple(several)))
+    own = np.isin(np.arange(len(several)), found.own_models_.people)
+    kept = set(np.where(own, "own", np.where(found.heads_.any(axis=1), "head", "shared")).tolist())
     assert kept == {"own", "head", "shared"}
 
 
@@ -254,3 +258,13 @@ def test_other_owners_keep_every_bit_of_their_coefficients(name: str) -> None:
     for before_her in (1, 2, 3, 8):
         asked = np.concatenate([np.full((before_her, D), 1e300), X])
         assert fitted_model._scores(asked, [0] * before_her + [3] * 9)[before_her:].tobytes() == hers
+
+
+@pytest.mark.parametrize("name", [name for name in LEARNERS if name.startswith("JointSGD")])
+def test_an_owners_part_comes_from_its_own_rows(name: str) -> None:
+    rng = np.random.default_rng(4)
+    X, y, owner = rng.standard_normal((99, D)), rng.integers(0, 2, 99), np.arange(99) % 3
+    model = clone(LEARNERS[name]).fit(X, y, owner, users=np.arange(99))
+    rows, labels = model._rows(X[owner == 1]), model._labels(y[owner == 1])
+    expected = model._solve(rows, labels, model._shared, model.ridge) - model._shared
+    assert model._personal[1].tobytes() == expected.tobytes()

@@ -1,7 +1,10 @@
 """Each person keeps what serves her best: against refitting for real, and for people of whom it is known what that is."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -122,3 +125,65 @@ def test_without_the_choice_everybody_has_a_head() -> None:
     assert model.own_models_ is not None
     assert not len(model.own_models_.people)
     assert not model.billboard_.local_choice
+
+
+def test_nobodys_choice_depends_on_other_peoples_rows() -> None:
+    """Person 3 at the very edge between two choices, by bisection; person 0 has 7 rows or 8."""
+    d, rows_of_3 = 50, 100
+    for seed in (1, 5):
+        rng = np.random.default_rng(seed)
+        U, mean = np.linalg.qr(rng.standard_normal((d, 1)))[0], 1e6 * rng.standard_normal(d)
+        board = board_of(U, mean)
+        X = [rng.standard_normal((m, d)) for m in (8, 40, 40, rows_of_3)]
+        labels = [rows @ mean + 0.3 * rng.standard_normal(len(rows)) for rows in X]
+        own = X[3] @ rng.standard_normal(d)
+
+        def kept(t: float, rows_of_0: int, data: Any = (X, labels, own, board)) -> int:
+            X, labels, own, board = data
+            theirs = [X[0][:rows_of_0], *X[1:]], [labels[0][:rows_of_0], *labels[1:3], labels[3] + t * own]
+            offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in theirs[0]])])
+            block = Block(np.concatenate(theirs[0]), np.concatenate(theirs[1]), offsets, first=0)
+            model = board.embedding, board.mean, board.intercept, board.fit_intercept
+            return int(choose(block, *model, None, HEAD)[3])
+
+        low, high = 0.0, 4.0
+        first = kept(low, 7)
+        assert kept(high, 7) != first
+        while np.nextafter(low, high) < high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if kept(middle, 7) == first else (low, middle)
+        assert [kept(low, 8), kept(high, 8)] == [kept(low, 7), kept(high, 7)]
+
+
+MEMORY = """
+import resource, sys
+import numpy as np
+from commonground.heads.choice import own_left_out
+from commonground.heads.ridge import STRENGTHS
+def peak(rows):
+    X = np.ones((rows, 3)) * np.arange(rows)[:, None] % [7, 11, 13]
+    missed = own_left_out(X, X[:, 0] + np.arange(rows) % 5, np.array([0, rows]), 1, STRENGTHS)
+    assert np.isfinite(missed).all()
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MiB
+before = peak(100)
+assert peak(4_000) < before + 50, "a matrix of all rows has 122 MiB, twice"
+assert peak(200_000) < before + 150
+"""
+
+
+def test_memory_grows_with_a_persons_rows_not_with_their_square() -> None:
+    """A matrix of the rows of one fold would have 13 GB at 200,000 rows."""
+    subprocess.run([sys.executable, "-c", MEMORY], check=True)
+
+
+def test_many_rows_left_out_in_turn() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10_000, 3))
+    y = X @ [1.0, 2.0, 3.0] + rng.standard_normal(10_000)
+    missed = own_left_out(X, y, np.array([0, 10_000]), 1, STRENGTHS)
+    v = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
+    strength = 3 * ((y - y.mean() - (X - X.mean(axis=0)) @ v) ** 2).sum() / (10_000 - 4) / (v @ v)
+    for out in range(FOLDS):
+        rest = np.arange(10_000) % FOLDS != out
+        model = Ridge(alpha=strength).fit(X[rest], y[rest])
+        np.testing.assert_allclose(missed[~rest], y[~rest] - model.predict(X[~rest]), atol=1e-9)

@@ -85,3 +85,16 @@ def test_with_a_prior_others_mix_its_strength_with_their_own(rows: int, seed: in
     strength = own ** ((rows - 2) / (rows + 2))
     heads, _ = fit_heads(Block(A, y, np.array([0, rows]), first=0), np.eye(2), None, 0.0, False, prior)
     np.testing.assert_allclose(heads[0], np.linalg.solve(A.T @ A + strength * prior, A.T @ y), atol=1e-9)
+
+
+@pytest.mark.parametrize("local_intercept", [False, True])
+@pytest.mark.parametrize("rows", [3, 12])
+@pytest.mark.parametrize("power", [-1000, -540, 510, 1000])
+def test_units_do_not_matter_even_at_the_ends_of_the_float_range(power: int, rows: int, local_intercept: bool) -> None:
+    """By powers of two, which change no digit, and beyond where squares vanish (2^-538) or overflow (2^512)."""
+    rng = np.random.default_rng(0)
+    X, y, U = rng.standard_normal((rows, 4)), rng.standard_normal(rows), np.eye(4)[:, :3]
+    usual = fit_head(X, y, U, None, 0.0, local_intercept)
+    far = fit_head(np.ldexp(X, power), np.ldexp(y, power), U, None, 0.0, local_intercept)
+    np.testing.assert_array_equal(far.weights, usual.weights)
+    assert far.intercept == np.ldexp(usual.intercept, power)

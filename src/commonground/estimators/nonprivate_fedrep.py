@@ -54,7 +54,10 @@ class NonPrivateFedRep(PersonalModel):
             1
         ][:, -k:]
         options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
-        found = minimize(objective, np.concatenate([mean, U.ravel()]), jac=True, method="L-BFGS-B", options=options).x
+        start = np.concatenate([mean, U.ravel()])
+        with np.errstate(all="ignore"):  # one person's numbers may be too large to have a squared error
+            found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
+        found = found if np.isfinite(found).all() else start
         mean, U = found[:d], found[d:].reshape(d, k)
         return Billboard(
             embedding=np.ascontiguousarray(np.linalg.qr(U)[0]),

@@ -9,6 +9,10 @@ from commonground.estimators.base import PersonalModel
 from commonground.ledger import Ledger
 from commonground.users import Block, Users
 
+_TOO_LARGE = (
+    1e140  # rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow
+)
+
 
 class OwnDataOnly(PersonalModel):
     """Ridge regression for each person on her own rows.
@@ -69,6 +73,7 @@ def pooled_least_squares(users: Users, with_intercept: bool) -> tuple[np.ndarray
 
     for block in users.blocks():
         rows = augmented(block)
+        rows = rows[(np.abs(rows) < _TOO_LARGE).all(axis=1)]
         moment += rows.T @ rows
     solution = np.linalg.lstsq(moment[:-1, :-1], moment[:-1, -1], rcond=None)[0]
     return solution[:d], float(solution[d]) if with_intercept else 0.0

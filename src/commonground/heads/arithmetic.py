@@ -96,7 +96,7 @@ def _sparse_scores(data, indices, indptr, mean, U, heads, head_of, own, own_of):
 def row_scores(
     X: Any, mean: np.ndarray | None, U: np.ndarray, heads: np.ndarray, head_of: np.ndarray, own: np.ndarray, own_of: np.ndarray
 ) -> np.ndarray:  # fmt: skip
-    """<x, mean + U · head> for each row, by the head that ``head_of`` names (-1: none), or <x, own> where ``own_of`` names one."""
+    """<x, mean + U · head> for each row by the head that ``head_of`` names (-1: none); <x, own> where ``own_of`` names one."""
     w = np.zeros(X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, heads = np.ascontiguousarray(U, dtype=np.float64), np.ascontiguousarray(heads, dtype=np.float64)
     people = (

@@ -55,7 +55,9 @@ class Heads:
     def save(self, path: str | os.PathLike[str], board: Billboard) -> Path:
         """Write one row per person; only the owner of the file may read it."""
         k = self.weights.shape[1]
-        weights = pa.FixedSizeListArray.from_arrays(pa.array(self.weights.ravel()), k)
+        # Not lists of a fixed size, which Arrow refuses where that is 0: on the billboard of a single model nobody has weights.
+        starts = pa.array(k * np.arange(len(self.ids) + 1))
+        weights = pa.LargeListArray.from_arrays(starts, pa.array(self.weights.ravel()))
         alone = np.full(len(self.ids), None, dtype=object)
         for person, coef in zip(self.own.people, self.own.coef, strict=True):
             alone[person] = coef
@@ -73,7 +75,8 @@ class Heads:
         """Read heads and check that they belong to this billboard."""
         try:
             table = pq.read_table(path)
-            weights = np.asarray(table.column("weights").combine_chunks().flatten()).reshape(table.num_rows, -1)
+            weights = np.asarray(table.column("weights").combine_chunks().flatten())
+            weights = weights.reshape(table.num_rows, len(weights) // max(table.num_rows, 1))
             alone = table.column("own").combine_chunks()
             own = OwnModels(
                 np.flatnonzero(alone.is_valid()),
