@@ -256,6 +256,8 @@ def test_no_budget_is_spent_on_a_result_that_has_no_place(
         code, _, err = run("train", "t.csv", "--out", out, *ledger, capsys=capsys)
         assert code == 2
         assert "not a billboard" in err or "cannot be written" in err
+    _, _, err = run("train", "nowhere.csv", "--out", out, capsys=capsys)
+    assert "nowhere.csv" not in err, "the place is tried out before the table is read"
     _, shown, _ = run("ledger", "show", "l.db", "--json", capsys=capsys)
     assert json.loads(shown)["populations"][0]["n_events"] == 1, "only the opening"
     assert set(folder.iterdir()) == before

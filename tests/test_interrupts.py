@@ -75,6 +75,26 @@ def test_compiled_code_that_turns_an_interruption_into_another_error_is_understo
         cli.main()
 
 
+def test_a_reservation_that_was_not_settled_on_the_way_is_settled_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may come just when budget was booked, or while it is given back. Another process's booking is left alone."""
+    from commonground import cli
+    from commonground.ledger.durable import Reservation
+
+    people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(10.0, 1e-6))
+    other = people.reserve(Budget(1.0, 1e-6), "somebody else's, of a process with the same number")
+    monkeypatch.setattr(Reservation, "__exit__", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("user_id,a,b,c,y\n" + "".join(f"{i // 2},{i % 3},{i % 5},{i % 7},1\n" for i in range(40)))
+    paid = ["--ledger", "l.db", "--population", "p", "--rounds", "1"]
+    monkeypatch.setattr("sys.argv", ["commonground", "train", "t.csv", "--out", "b", "--json", *paid])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    assert list(people.account().open) == [other.id]
+
+
 def test_what_is_done_before_the_end_is_not_interrupted() -> None:
     done = []
     before_the_end(lambda: done.append(signal.raise_signal(signal.SIGTERM)))

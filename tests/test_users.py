@@ -294,7 +294,7 @@ def test_plain_whole_numbers_in_a_csv_are_numbers(max_memory: int, tmp_path: Pat
 @pytest.mark.parametrize("text", ["user_id,x,y\nJosé,1,2\nZoë,1,2\n", "user_id,größe,y\n1,1,2\n2,1,2\n"])
 def test_a_csv_in_latin_1_is_refused_by_name(text: str, max_memory: int, tmp_path: Path) -> None:
     (tmp_path / "rows.csv").write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match="not text in UTF-8.*Latin-1.*iconv"):
+    with pytest.raises(InputError, match=r"not text in UTF-8.*Latin-1.*iconv"):
         Users.from_table(tmp_path / "rows.csv", max_memory=max_memory)
 
 

@@ -21,9 +21,8 @@ def replacing(target: Path, mode: int) -> Iterator[BinaryIO]:
 
     A link at ``target`` is replaced, not followed, and the draft is new: nobody else's file is ever written to.
     """
-    handle, draft = tempfile.mkstemp(
-        prefix=DRAFT, dir=target.parent
-    )  # readable by this account only until it is complete
+    # Readable by this account only until it is complete.
+    handle, draft = tempfile.mkstemp(prefix=DRAFT, dir=target.parent)
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

@@ -5,9 +5,9 @@ A partition has exactly one result in a sum, whoever computed it: what a reader 
 So nobody is counted twice, and the gate, which is asked only when the sum is complete, charges once. If a partition is
 lost again and again, or no reader is left, `EngineError` stops the fit; what a ledger has reserved for it stays reserved.
 
-**A reader that is frozen** (stopped, swapped out, behind a broken network) sends nothing, not even that it is lost. When no
-answer comes for a while, readers at work are asked whether they are alive, which they can say while they compute. Who does not is ended
-and counts as lost; so does, after a longer while, who is alive and gets nowhere (a file system that hangs).
+**A frozen reader** (stopped, swapped out, behind a broken network) sends nothing, not even that it is lost. When no answer comes
+for a while, readers at work are asked whether they are alive, which they can say while they compute. Who does not is ended and
+counts as lost; so does, after a longer while, who is alive and gets nowhere (a file system that hangs).
 
 **The order of additions** is that of the partitions, which follow from the table alone: the sum does not depend on who was first,
 nor on how many readers there are.
