@@ -136,7 +136,8 @@ def main() -> None:
             console.print(
                 f"one run, {one.n_users} people, {one.canaries} canaries, {recipe.name}"
                 f"{'' if broken is None else ', ' + BROKEN[broken].describe}: {one.correct}/{one.guesses} right, "
-                f"ε ≥ {one.by_gaussian_curve:.2f} by the curve, {one.by_definition:.2f} by the definition, claimed {one.claimed_epsilon:g}: {'refuted' if one.refuted else 'ok'}",
+                f"ε ≥ {one.by_gaussian_curve:.2f} by the curve, {one.by_definition:.2f} by the definition, "
+                f"claimed {one.claimed_epsilon:g}: {'refuted' if one.refuted else 'ok'}",
                 highlight=False,
             )
     with open(options.out / "audit.csv", "w", newline="", encoding="utf-8") as file:
