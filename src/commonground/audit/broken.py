@@ -133,7 +133,11 @@ _EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-paper", "altmin", "altmin-pap
 BROKEN = {
     broken.name: broken
     for broken in (
-        Broken("half-noise", "σ halved", (*_EMBEDDINGS, "single-model", "ridge", "own-data", *_JOINT), None, half_noise),
+        Broken(
+            "half-noise", "σ halved",
+            (*_EMBEDDINGS, "fedrep-budgets", "fedrep-sparse", "logistic", "huber", "single-model", "ridge", "own-data", *_JOINT),
+            None, half_noise,
+        ),
         Broken("everybody-drawn", "no sampling", ("joint-sgd", "joint-deep"), None, everybody_drawn),
         Broken("unclipped-init", "initialisation not clipped", _EMBEDDINGS, None, unclipped_init),
         Broken(

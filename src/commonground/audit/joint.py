@@ -77,14 +77,15 @@ JOINT_RECIPES = {
 # ---- what other owners get --------------------------------------------------------------------------------------------
 
 _OWNERS, _FEATURES, _CLASSES = 4, 5, (0, 1)
+_FIRST_OWNER = (17, 90)  # its records: as many as others have, or so many more that they are padded otherwise
 
 
 def _owners_rows(more: bool) -> tuple[dict[str, Any], np.ndarray]:
-    """Four owners with users of several records; the first owner's first user has other records, and ``more`` of them."""
+    """Four owners with users of several records; those of the first owner are others, and ``more``."""
     rng = np.random.default_rng(7)
     others = 3 * 17
     X, y = rng.standard_normal((others, _FEATURES)), rng.integers(0, 2, others)
-    mine = rng.standard_normal((24 if more else 17, _FEATURES)) * (3.0 if more else 1.0)
+    mine = rng.standard_normal((_FIRST_OWNER[more], _FEATURES)) * (3.0 if more else 1.0)
     owners = np.concatenate([np.zeros(len(mine), int), 1 + np.arange(others) % 3])
     users = np.concatenate([np.arange(len(mine)) % 4, np.arange(others) // 6])
     labels = np.concatenate([np.arange(len(mine)) % 2, y])

@@ -78,7 +78,7 @@ class Transcript:
     @property
     def claims(self) -> list[Event]:
         """What the target pays."""
-        return [event.for_share(share) for event, share in zip(self.events, self.shares, strict=True)]  # type: ignore[union-attr]
+        return [event.for_share(share) for event, share in zip(self.events, self.shares, strict=True)]
 
 
 @dataclass(frozen=True)

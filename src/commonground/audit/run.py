@@ -123,12 +123,14 @@ def audit(
         with_target, without = (side.by_release[:, t] for side in sides)
         one_pure = isinstance(event, PureEvent)
         bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0, pure=one_pure)
-        power = None
+        power_of_one: float | None = None
         if isinstance(event, PureEvent):  # any outcome counts, drawn or not
             bound = replace(bound, epsilon=max(bound.epsilon, event.epsilon * float(moved[:, t].max())))
-            power = max(float(side.worst_halved[:, t].max()) for side in sides)
+            power_of_one = max(float(side.worst_halved[:, t].max()) for side in sides)
         reach, too_far = float(np.sqrt((moved[:, t] ** 2).mean())), bool(moved[:, t].max() > 1.0 + 1e-9)
-        releases.append(Line(event.name, epsilon_spent([event], delta), _mu(event), bound, power, reach, too_far))
+        releases.append(
+            Line(event.name, epsilon_spent([event], delta), _mu(event), bound, power_of_one, reach, too_far)
+        )
     return Report(
         pair.name, claim, n_runs, confidence, all(event.simulated for event in events), whole, others, tuple(releases),
         scores, others_scores, pure, tuple(sorted(sides[0].differing | sides[1].differing)),
@@ -209,7 +211,7 @@ class Exact:
 
 def audit_exactly(fit: Fit, pair: Neighbours, seeds: tuple[int, ...] = (0,)) -> Exact:
     """Does a person move anything further than stated, or anything at all that is not noised? Each seed, in both directions."""
-    moved, differing = 0.0, set()
+    moved, differing = 0.0, set[str]()
     for seed in seeds:
         for ours, theirs in ((pair.with_target, pair.without), (pair.without, pair.with_target)):
             found = evidence(fit, record(fit, ours, seed, TARGET), theirs, TARGET)
