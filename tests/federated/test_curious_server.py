@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
+from test_federation import ARGUMENTS, W0, D, K, U
 
 import commonground as cg
 from commonground.clipping import N_BINS, BoundedSum, lower_edge
@@ -30,7 +31,6 @@ from commonground.federated.questions import (
 )
 from commonground.federated.wire import WireError, pack, pack_question, unpack, unpack_question
 from populations import ragged_block, replace_person, strange_people
-from test_federation import ARGUMENTS, D, K, U, W0
 
 N = 12
 LOWEST = 110
@@ -101,7 +101,16 @@ def node() -> Node:
 
 @pytest.mark.parametrize(
     ("lowest", "edge"),
-    [(-20, -10), (0, 5), (-20, 5), (N_BINS - WINDOW + 1, N_BINS - 5), (300, 305), (10**9, 10**9 + 3), (110, 110), (110, 126)],
+    [
+        (-20, -10),
+        (0, 5),
+        (-20, 5),
+        (N_BINS - WINDOW + 1, N_BINS - 5),
+        (300, 305),
+        (10**9, 10**9 + 3),
+        (110, 110),
+        (110, 126),
+    ],
 )
 def test_a_threshold_beside_the_public_grid_is_refused(node: Node, lowest: int, edge: int) -> None:
     """``lowest=-20, clipped_at(-10)`` was answered with a sum that moved by five times what it said and charged."""
@@ -216,7 +225,13 @@ def claiming(shape: tuple[int, ...], data: bytes = bytes(80), dtype: str = "<f8"
 
 def test_an_array_is_as_long_as_its_bytes() -> None:
     assert unpack(claiming((10,)))[1]["a"].shape == (10,)
-    for message in (claiming((10**12,)), claiming((9,)), claiming((11,)), claiming((-10,)), claiming((10,), dtype="|O")):
+    for message in (
+        claiming((10**12,)),
+        claiming((9,)),
+        claiming((11,)),
+        claiming((-10,)),
+        claiming((10,), dtype="|O"),
+    ):
         with pytest.raises(WireError):
             unpack(message)
 
@@ -279,8 +294,8 @@ def exact_answer(users: cg.Users, records: RecordDict) -> tuple[str, BoundedSum 
     return str(config.get("refused", "")), seen[0] if seen else None
 
 
-def test_whatever_is_asked_is_refused_or_answered_within_its_sensitivity(seed: int = 0) -> None:
-    rng = np.random.default_rng(seed)
+def test_whatever_is_asked_is_refused_or_answered_within_its_sensitivity() -> None:
+    rng = np.random.default_rng(0)
     honest, answered, refusals = [pack_question(question) for question in honest_questions()], 0, 0
     for trial in range(600):
         records = spoiled(rng, honest[trial % len(honest)]) if trial >= len(honest) else honest[trial]

@@ -37,7 +37,9 @@ from commonground.federated.node import Node
 from commonground.federated.processes import LOOPBACK, ChildError, Work, free_port, serve, supernode
 from commonground.federated.superlink import PortError, ServerTls, SuperLink, beating, superlink
 
-pytestmark = pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's, when it packs a bundle
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:GitWildMatchPattern:DeprecationWarning"
+)  # Flower's, when it packs a bundle
 VERSION = RuntimeVersionHttpInterceptor(component_name="intruder")
 
 
@@ -52,7 +54,9 @@ class Intruder:
         self.key = public_key_to_bytes(self.public)
         where = (address, False, authority.read_bytes())
         self.control = ControlHttpClient.from_server_address(*where, [VERSION])
-        self.fleet = FleetHttpClient.from_server_address(*where, [VERSION, NodeAuthHttpInterceptor(self.private, self.public)])
+        self.fleet = FleetHttpClient.from_server_address(
+            *where, [VERSION, NodeAuthHttpInterceptor(self.private, self.public)]
+        )
 
     def __enter__(self) -> "Intruder":
         return self
@@ -102,7 +106,14 @@ def test_only_routes_for_nodes_are_served(running: tuple[SuperLink, Any, Path]) 
     routes = [context.route for context in iter_route_contexts(create_app().routes)]
     paths = {route.path for route in routes if isinstance(route, APIRoute) and not route.path.startswith("/v1/fleet/")}
     assert len(paths) > 50
-    paths |= {"/docs", "/openapi.json", "/", "/v1/fleet/../control/stop-run", "//v1/control/stop-run", "/v1/fleet/%2e%2e/control/stop-run"}
+    paths |= {
+        "/docs",
+        "/openapi.json",
+        "/",
+        "/v1/fleet/../control/stop-run",
+        "//v1/control/stop-run",
+        "/v1/fleet/%2e%2e/control/stop-run",
+    }
     trusted, kind = ssl.create_default_context(cafile=authority), {"content-type": "application/protobuf"}
     with httpx.Client(verify=trusted, base_url=f"https://{link.address}", headers=kind) as client:
         answers = {path: client.post(path).status_code for path in paths}
@@ -173,9 +184,9 @@ def test_a_port_that_somebody_else_holds_is_an_error_before_anything_else() -> N
         other.bind((LOOPBACK, 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(PortError, match=f"cannot listen on {LOOPBACK}:{port} .* Another server may still be there"):
-            with superlink(LOOPBACK, port, None, []):
-                raise AssertionError("it talks to whoever is there")
+        told = f"cannot listen on {LOOPBACK}:{port} .* Another server may still be there"
+        with pytest.raises(PortError, match=told), superlink(LOOPBACK, port, None, []):
+            raise AssertionError("it talks to whoever is there")
 
 
 def test_a_port_is_free_again_when_the_server_is_gone() -> None:
@@ -188,13 +199,10 @@ def test_a_port_is_free_again_when_the_server_is_gone() -> None:
 
 def test_a_key_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.pub").write_text("not a key")
-    with pytest.raises(InputError, match=r"odd\.pub is not the public key of a node"):
-        with superlink(LOOPBACK, 0, None, [tmp_path / "odd.pub"]):
-            pass
-    key = make_node_key(tmp_path, "twice")
-    with pytest.raises(InputError, match="each node needs its own"):
-        with superlink(LOOPBACK, 0, None, [Path(f"{key}.pub")] * 2):
-            pass
+    known = [tmp_path / "odd.pub"], [Path(f"{make_node_key(tmp_path, 'twice')}.pub")] * 2
+    for keys, told in zip(known, (r"odd\.pub is not the public key of a node", "each node needs its own"), strict=True):
+        with pytest.raises(InputError, match=told), superlink(LOOPBACK, 0, None, keys):
+            raise AssertionError("it starts")
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])

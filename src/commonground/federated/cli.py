@@ -108,7 +108,9 @@ def server(
     elif not insecure:
         raise InputError("give --certificate, --key and --ca, or --insecure on a machine where nobody listens.")
     elif host not in ("127.0.0.1", "::1", "localhost"):
-        raise InputError(f"--insecure is for one machine, and --host {host} is for several: give --certificate, --key and --ca.")
+        raise InputError(
+            f"--insecure is for one machine, and --host {host} is for several: give --certificate, --key and --ca."
+        )
     if tls is not None and (node_keys is None) != any_node:
         raise InputError(
             "say who may take part: --node-keys with the folder of the nodes' public keys, or, if everybody who has the "

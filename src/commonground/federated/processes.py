@@ -42,7 +42,9 @@ from commonground.federated.superlink import beating, listening
 
 log = logging.getLogger("commonground.federated")
 LOOPBACK = "127.0.0.1"
-PATIENCE = 3600.0  # seconds without a word from the server, after which a SuperNode that is refused is not started again
+PATIENCE = (
+    3600.0  # seconds without a word from the server, after which a SuperNode that is refused is not started again
+)
 _POLL = 0.2  # seconds
 _SILENT = 120.0  # seconds in which a SuperNode must answer
 _PAUSES = 1.0, 30.0  # seconds before another SuperNode is started: the first time, and at most
@@ -70,7 +72,6 @@ def supernode(
                 command += ["--auth-supernode-private-key", str(private_key)]
             child = _start(door, command, Path(folder), log_file)
         with contextlib.closing(_local(port, _signed(secret))) as tasks, _ending(child):
-
             answered = time.monotonic()
 
             def work(app: Callable[[Message], Message]) -> bool:
@@ -87,11 +88,13 @@ def supernode(
                 secret_file.unlink(missing_ok=True)  # the SuperNode has read it
                 if not response.token:
                     return False
-                with contextlib.closing(_local(port, RuntimeTokenHttpInterceptor(response.token))) as runtime:
-                    with beating(lambda: runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())):
-                        message, context, _, _ = pull_task_input(runtime)
-                        push_message(runtime, app(message), context)
-                        push_task_output(runtime, context, SubStatus.COMPLETED, "")
+                with (
+                    contextlib.closing(_local(port, RuntimeTokenHttpInterceptor(response.token))) as runtime,
+                    beating(lambda: runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())),
+                ):
+                    message, context, _, _ = pull_task_input(runtime)
+                    push_message(runtime, app(message), context)
+                    push_task_output(runtime, context, SubStatus.COMPLETED, "")
                 return True
 
             yield work
@@ -117,7 +120,8 @@ def serve(node: Node, new_supernode: Callable[[], contextlib.AbstractContextMana
             why = f"its SuperNode does not answer ({type(problem).__name__})"
         except ChildError as problem:
             why = str(problem)
-        except Exception as problem:  # an answer that came too late, or a run that is over: the server goes on without it
+        except Exception as problem:
+            # An answer that came too late, or a run that is over: the server goes on without it, and so do we.
             log.debug("", exc_info=True)
             why = f"an answer could not be delivered ({type(problem).__name__})"
         if time.monotonic() - heard > patience:
