@@ -294,8 +294,8 @@ def exact_answer(users: cg.Users, records: RecordDict) -> tuple[str, BoundedSum 
     return str(config.get("refused", "")), seen[0] if seen else None
 
 
-def test_whatever_is_asked_is_refused_or_answered_within_its_sensitivity(seed: int = 0) -> None:
-    rng = np.random.default_rng(seed)
+def test_whatever_is_asked_is_refused_or_answered_within_its_sensitivity() -> None:
+    rng = np.random.default_rng(0)
     honest, answered, refusals = [pack_question(question) for question in honest_questions()], 0, 0
     for trial in range(600):
         records = spoiled(rng, honest[trial % len(honest)]) if trial >= len(honest) else honest[trial]

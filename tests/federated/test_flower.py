@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -9,50 +10,58 @@ import pytest
 
 import commonground as cg
 from commonground import cli
+from commonground.accounting.budgets import Budget
 from commonground.federated.cli import _start, _train, dealt_out
 from commonground.federated.flower import Settings
 from commonground.federated.keys import make_certificates, make_node_key
 from commonground.federated.processes import LOOPBACK, free_port
 from commonground.federated.superlink import ServerTls
 from commonground.heads.files import Heads
+from commonground.ledger import DurableLedger
 
 
 @pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's, when it packs a bundle
-def test_two_nodes_and_a_stranger(
+def test_two_nodes_a_stranger_and_a_server_that_is_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Training over the network works; a node whose key the server does not know is refused; heads are made at a node."""
+    """Nodes may be there before the server. It is killed while it trains, started again on the same port and ledger, and its
+    nodes come back. A node whose key the server does not know is refused all the time; heads are made at a node."""
     users, _ = cg.datasets.make_shared_subspace(n_users=600, n_features=8, rank=2, seed=0)
     parts = dealt_out(users, 2, tmp_path, "user_id", "y")
-    made, port = make_certificates(tmp_path), free_port()
-    keys = [make_node_key(tmp_path, name) for name in ("first", "second", "stranger")]
-    known = [Path(f"{key}.pub") for key in keys[:2]]
+    made, port, ledger = make_certificates(tmp_path), free_port(), str(tmp_path / "ledger.db")
+    people = DurableLedger(ledger, create=True).open_population("clinics", Budget(60.0, 1e-5))
+    (tmp_path / "known").mkdir()
+    keys = [
+        make_node_key(tmp_path / folder, name) for folder, name in (("known", "a"), ("known", "b"), (".", "stranger"))
+    ]
     nodes: list[subprocess.Popen[bytes]] = []
-
-    def start_nodes() -> None:
+    try:
         for part, key in zip([*parts, parts[0]], keys, strict=True):
-            where = ("--superlink", f"{LOOPBACK}:{port}", "--ca", made.authority, "--key", key)
+            where = ("--superlink", f"{LOOPBACK}:{port}", "--ca", made.authority, "--key", key, "--patience", 20)
             nodes.append(
-                _start(
-                    "node",
-                    "serve",
-                    part,
-                    *where,
-                    "--trust",
-                    "nodes",
-                    "--epsilon",
-                    60,
-                    "--name",
-                    key.name,
-                    "--patience",
-                    20,
-                )
+                _start("node", "serve", part, *where, "--trust", "nodes", "--epsilon", 120, "--name", key.name)
             )
 
-    settings = Settings(nodes=2, epsilon=20.0, shared_mean=False, rounds=1, trust="nodes", tolerated=1)
-    tls = ServerTls(made.certificate, made.key, made.authority)
-    try:
-        _train(settings, tmp_path / "board", LOOPBACK, port, tls, known, None, False, start_nodes)
+        where = ("--port", port, "--certificate", made.certificate, "--key", made.key, "--ca", made.authority)
+        what = ("--epsilon", 20, "--no-shared-mean", "--rounds", 1, "--trust", "nodes", "--tolerate", 1)
+        paid = ("--ledger", ledger, "--population", "clinics", "--node-keys", tmp_path / "known")
+        with _start("server", "--out", tmp_path / "board", "--nodes", 2, *where, *what, *paid) as first:
+            try:
+                deadline = time.monotonic() + 120
+                while people.account().booked == 0:  # it trains
+                    assert first.poll() is None
+                    assert time.monotonic() < deadline
+                    time.sleep(0.2)
+            finally:
+                first.kill()
+        booked = people.account().booked
+        assert not (tmp_path / "board").exists()
+
+        settings = Settings(nodes=2, epsilon=20.0, shared_mean=False, rounds=1, trust="nodes", tolerated=1)
+        tls = ServerTls(made.certificate, made.key, made.authority)
+        known = [Path(f"{key}.pub") for key in keys[:2]]
+        _train(settings, tmp_path / "board", LOOPBACK, port, tls, known, None, False, ledger=people)
+        assert people.account().booked > booked, "what the killed one had booked stays booked"
         assert nodes[2].wait(timeout=60) == 2, "the stranger was let in"
         assert [node.poll() for node in nodes[:2]] == [None, None]
     finally:
@@ -80,12 +89,21 @@ def test_two_nodes_and_a_stranger(
     assert (tmp_path / "heads.parquet").stat().st_mode & 0o077 == 0
 
 
+TLS = ["--certificate", "one.csv", "--key", "one.csv", "--ca", "one.csv"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "what"),
     [
         (["server", "--out", "b", "--nodes", "2"], "--insecure"),
         (["server", "--out", "b", "--nodes", "2", "--insecure", "--node-keys", "."], "no public key"),
         (["server", "--out", "b", "--nodes", "2", "--certificate", "x", "--key", "x", "--ca", "x"], "is not a file"),
+        (["server", "--out", "b", "--nodes", "2", "--insecure", "--host", "0.0.0.0"], "is for one machine"),
+        (["server", "--out", "b", "--nodes", "2", *TLS], "--any-node-with-the-certificate"),
+        (
+            ["server", "--out", "b", "--nodes", "2", *TLS, "--node-keys", ".", "--any-node-with-the-certificate"],
+            "say who",
+        ),
         (["node", "serve", "rows.csv"], "--ca"),
         (["node", "serve", "rows.csv", "--insecure", "--key", "x"], "over TLS only"),
         (["node", "serve", "rows.csv", "--insecure"], "rows.csv"),

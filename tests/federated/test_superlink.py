@@ -184,9 +184,9 @@ def test_a_port_that_somebody_else_holds_is_an_error_before_anything_else() -> N
         other.bind((LOOPBACK, 0))
         other.listen()
         port = other.getsockname()[1]
-        with pytest.raises(PortError, match=f"cannot listen on {LOOPBACK}:{port} .* Another server may still be there"):
-            with superlink(LOOPBACK, port, None, []):
-                raise AssertionError("it talks to whoever is there")
+        told = f"cannot listen on {LOOPBACK}:{port} .* Another server may still be there"
+        with pytest.raises(PortError, match=told), superlink(LOOPBACK, port, None, []):
+            raise AssertionError("it talks to whoever is there")
 
 
 def test_a_port_is_free_again_when_the_server_is_gone() -> None:
@@ -199,15 +199,10 @@ def test_a_port_is_free_again_when_the_server_is_gone() -> None:
 
 def test_a_key_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "odd.pub").write_text("not a key")
-    with pytest.raises(InputError, match=r"odd\.pub is not the public key of a node"):
-        with superlink(LOOPBACK, 0, None, [tmp_path / "odd.pub"]):
-            pass
-    key = make_node_key(tmp_path, "twice")
-    with (
-        pytest.raises(InputError, match="each node needs its own"),
-        superlink(LOOPBACK, 0, None, [Path(f"{key}.pub")] * 2),
-    ):
-        pass
+    known = [tmp_path / "odd.pub"], [Path(f"{make_node_key(tmp_path, 'twice')}.pub")] * 2
+    for keys, told in zip(known, (r"odd\.pub is not the public key of a node", "each node needs its own"), strict=True):
+        with pytest.raises(InputError, match=told), superlink(LOOPBACK, 0, None, keys):
+            raise AssertionError("it starts")
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022])

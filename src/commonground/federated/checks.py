@@ -2,7 +2,8 @@
 
 The bounds follow from how sums are made (``clipping``), so an honest node is never refused for what its data are. They catch a
 node that is broken, or lies beyond what its people could, and stop the training: nothing is published that says which sums a
-node was left out of. A lie within the bounds costs accuracy, never privacy: the noise is for the people at the other nodes, whose sums it cannot change.
+node was left out of. A lie within the bounds costs accuracy, never
+privacy: the noise is for the people at the other nodes, whose sums it cannot change.
 """
 
 import math

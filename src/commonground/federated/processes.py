@@ -88,11 +88,13 @@ def supernode(
                 secret_file.unlink(missing_ok=True)  # the SuperNode has read it
                 if not response.token:
                     return False
-                with contextlib.closing(_local(port, RuntimeTokenHttpInterceptor(response.token))) as runtime:
-                    with beating(lambda: runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())):
-                        message, context, _, _ = pull_task_input(runtime)
-                        push_message(runtime, app(message), context)
-                        push_task_output(runtime, context, SubStatus.COMPLETED, "")
+                with (
+                    contextlib.closing(_local(port, RuntimeTokenHttpInterceptor(response.token))) as runtime,
+                    beating(lambda: runtime.SendTaskHeartbeat(SendTaskHeartbeatRequest())),
+                ):
+                    message, context, _, _ = pull_task_input(runtime)
+                    push_message(runtime, app(message), context)
+                    push_task_output(runtime, context, SubStatus.COMPLETED, "")
                 return True
 
             yield work
@@ -118,9 +120,8 @@ def serve(node: Node, new_supernode: Callable[[], contextlib.AbstractContextMana
             why = f"its SuperNode does not answer ({type(problem).__name__})"
         except ChildError as problem:
             why = str(problem)
-        except (
-            Exception
-        ) as problem:  # an answer that came too late, or a run that is over: the server goes on without it
+        except Exception as problem:
+            # An answer that came too late, or a run that is over: the server goes on without it, and so do we.
             log.debug("", exc_info=True)
             why = f"an answer could not be delivered ({type(problem).__name__})"
         if time.monotonic() - heard > patience:

@@ -233,12 +233,13 @@ def _check_noised(wanted: Noised, entry: Entry, arguments: tuple[Any, ...], peop
     assert entry.gives is not None
     if wanted.method not in METHODS[entry.gives]:
         raise QuestionError("it does not know this question")
-    edges = ()
     if wanted.method == "clipped_at":
         first = _argument(entry, arguments, window_start)
-        edges = (first + 1, first + WINDOW - 1)  # all on the grid, as the window is
-    if len(wanted.arguments) != (1 if edges else 0) or not all(_whole(edge, *edges) for edge in wanted.arguments):
-        raise QuestionError("it clips at edges within the window only")
+        inside = len(wanted.arguments) == 1 and _whole(wanted.arguments[0], first + 1, first + WINDOW - 1)
+    else:
+        inside = wanted.arguments == ()
+    if not inside:
+        raise QuestionError("it clips at an edge within the window, and takes no other arguments")
     if type(wanted.name) is not str or not (1 <= len(wanted.name) <= MOST_LETTERS and wanted.name.isprintable()):
         raise QuestionError(f"a release has a name of up to {MOST_LETTERS} letters")
     if not (type(wanted.mu) is float and COSTS[0] <= wanted.mu <= COSTS[1]):

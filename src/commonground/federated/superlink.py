@@ -171,10 +171,12 @@ def superlink(
         state = factory.state()
         admitted = frozenset(_register(state, path) for path in public_keys) if public_keys else None
         app = app_for_nodes(factory, authenticate=bool(public_keys))
-        files = {} if tls is None else {"ssl_certfile": str(tls.certificate), "ssl_keyfile": str(tls.key)}
-        server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none", **files)
-        )  # type: ignore[arg-type]
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="off", ws="none",
+            ssl_certfile=None if tls is None else str(tls.certificate),
+            ssl_keyfile=None if tls is None else str(tls.key),
+        )  # fmt: skip
+        server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([door],), name="superlink", daemon=True)
         thread.start()
         try:
@@ -214,14 +216,17 @@ async def _for_nodes(request: Request, go_on: Callable[[Request], Any]) -> Respo
 
 
 async def _in_its_own_name(request: Request, go_on: Callable[[Request], Any]) -> Response:
-    """Flower checks who sends an answer, and not that the answer says it is that node's."""
-    asked = getattr(request.state, "protobuf_request", None)
-    if isinstance(asked, PushMessagesRequest) and any(
-        message.metadata.src_node_id != asked.node.node_id for message in asked.messages_list
-    ):
+    if _is_for_another(getattr(request.state, "protobuf_request", None)):
         raise HTTPException(403, "an answer in another node's name")
     response: Response = await go_on(request)
     return response
+
+
+def _is_for_another(request: Any) -> bool:
+    """Flower checks which node sends an answer, and not that the answer says it is that node's."""
+    return isinstance(request, PushMessagesRequest) and any(
+        message.metadata.src_node_id != request.node.node_id for message in request.messages_list
+    )
 
 
 def _register(state: Any, public_key: Path) -> int:

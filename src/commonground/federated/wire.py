@@ -30,13 +30,13 @@ def pack(config: dict[str, Any], arrays: dict[str, np.ndarray] | None = None) ->
 
 def unpack(records: RecordDict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     try:
-        arrays = {name: _read(array.data) for name, array in records.array_records[_ARRAYS].items()}
+        arrays = {name: _array_of(array.data) for name, array in records.array_records[_ARRAYS].items()}
         return dict(records.config_records[_CONFIG]), arrays
     except Exception:
         raise WireError("a message that cannot be read") from None
 
 
-def _read(data: bytes) -> np.ndarray:
+def _array_of(data: bytes) -> np.ndarray:
     """NumPy's own reader makes room for as many numbers as the header claims, before it looks whether they are there."""
     stream = io.BytesIO(data)
     if np.lib.format.read_magic(stream) != (1, 0):
