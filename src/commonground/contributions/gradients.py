@@ -40,8 +40,7 @@ def embedding_gradient_sums(
 def mean_feature_sums(block: Block, lowest: int) -> BinnedSums:
     """Person j sends the mean of her rows."""
     sizes = np.diff(block.offsets)
-    # reduceat would give a person without rows the first row of the next, and raise behind the last row.
-    some = sizes > 0
+    some = sizes > 0  # reduceat gives a person without rows the next one's, and raises behind the last row
     means = np.zeros((block.n_users, block.X.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):
         totals = np.add.reduceat(block.X.astype(np.float64), block.offsets[:-1][some])
