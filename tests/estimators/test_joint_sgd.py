@@ -291,6 +291,20 @@ def test_the_units_drawn_send_and_nobody_else(name: str, monkeypatch: pytest.Mon
     assert not any(np.any(value) for value in sums)
 
 
+def test_rows_that_no_solver_takes_leave_their_owner_with_the_shared_part() -> None:
+    """A ridge lost in rounding beside two equal columns of 1e10, and columns of 1e200: singular, or not finite."""
+    rng = np.random.default_rng(0)
+    X, owners = rng.standard_normal((40, 2)), np.arange(40) % 4
+    X[owners == 1] = 2.0**40
+    X[owners == 2] = 1e200
+    book = InMemoryLedger(Budget(1.0, 1e-3))
+    model = cg.JointSGDRegressor(1.0, 1e-3, steps=3, ridge=1e-9, fit_intercept=False, simulation_seed=0)
+    model.fit(X, rng.standard_normal(40), owners=owners, ledger=book)
+    for j in (1, 2):
+        np.testing.assert_array_equal(model._personal[j], 0.0)
+    assert np.any(model._personal[0])
+
+
 def test_classifier_and_labels_that_are_private(rows: dict[str, Any]) -> None:
     labels, truth = np.where(rows["y"] > 0, "up", "down"), np.where(rows["truth"] > 0, "up", "down")
     model = cg.JointSGDClassifier(("down", "up"), 1.0, 1e-5, simulation_seed=0).fit(
