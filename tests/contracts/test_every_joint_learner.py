@@ -138,3 +138,107 @@ def test_bad_input(learner: Any, rows: dict[str, np.ndarray]) -> None:
     ):
         with pytest.raises(InputError):
             fit(clone(learner).set_params(**impossible), rows)
+
+
+@each
+def test_a_durable_ledger_is_charged_for_every_training(
+    learner: Any, rows: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """And not for what is never trained together."""
+    people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(20.0, 1e-4))
+    model = clone(learner).set_params(simulation_seed=None)
+    for fits in (1, 2):
+        statement = model.fit(**rows, ledger=people).billboard_.statement
+        assert people.account().charged_rounds == fits * STEPS
+    assert people.account().epsilon_of_rounds(STEPS) == statement.epsilon_spent
+    clone(model).set_params(collaboration="per-silo").fit(**rows, ledger=people)
+    assert people.account().charged_rounds == 2 * STEPS
+
+
+@each
+def test_what_has_no_protection_takes_no_ledger(learner: Any, rows: dict[str, np.ndarray]) -> None:
+    book = InMemoryLedger(Budget(4.0, 1e-4))
+    open_ = clone(learner).set_params(collaboration="without-dp")
+    with pytest.raises(BudgetError, match="no ledger can pay"):
+        open_.fit(**rows, ledger=book)
+    assert book.events == ()
+    assert not hasattr(open_, "billboard_")
+    assert str(open_.fit(**rows).billboard_.statement).startswith("NOT PRIVATE")
+
+
+def others(model: Any, rows: dict[str, np.ndarray], owner: str) -> dict[str, bytes]:
+    """What all owners but one have and are answered, byte by byte."""
+    mine, asked = model.owner_ids_ == owner, rows["owners"] != owner
+    ask = {"X": rows["X"], "owners": rows["owners"]}
+    found = {"answers": model.predict(**ask)[asked].tobytes()}
+    if isinstance(model, JointTrainer):
+        models = model.owners_models_
+        found["choice"] = models.choice[~mine].tobytes()
+        found["outputs"] = model.decision_function(**ask)[asked].tobytes()
+        for name, candidate in models.candidates.items():
+            for p, values in candidate.items():
+                found[f"{name} {p}"] = values.numpy()[~mine].tobytes()
+    else:
+        found["personal"] = model._personal[~mine].tobytes()
+        found["scores"] = model._scores(**ask)[asked].tobytes()
+    return found
+
+
+@each
+@pytest.mark.parametrize("collaboration", ["joint-dp", "per-silo"])
+def test_others_keep_every_bit_whatever_one_owner_holds(
+    learner: Any, collaboration: str, rows: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the same releases, one owner's rows change in number and size: the billboard and all that others have stay."""
+    from commonground.gate import SampledReleases
+
+    units = []
+
+    def sample(self: SampledReleases, n_units: int) -> np.ndarray:
+        units[:] = [n_units]
+        return np.arange(n_units)
+
+    def release(self: SampledReleases, _: Any) -> np.ndarray:
+        """In sixteenths, times the public number of units by which it will be divided: exact."""
+        self.remaining -= 1
+        draws = np.random.default_rng(self.remaining).standard_normal(self.event.entries)
+        return np.rint(16 * draws) / 16 * (1 if self.event.unit == "owner" else units[0])
+
+    monkeypatch.setattr(SampledReleases, "sample", sample)
+    monkeypatch.setattr(SampledReleases, "release", release)
+    mine, kept = (np.flatnonzero((rows["owners"] == "owner-0") == is_mine) for is_mine in (True, False))
+    neighbours = {
+        "as it is": (mine, 1.0), "one row": (mine[:1], 1.0), "16 rows": (mine[:16], 1.0), "more rows": (np.tile(mine, 3), 1.0),
+        "huge": (mine, 1e30), "subnormal": (mine, 1e-40),
+    }  # fmt: skip
+    first: dict[str, bytes] = {}
+    for name, (take, scale) in neighbours.items():
+        changed = {column: values[np.concatenate([take, kept])] for column, values in rows.items()}
+        changed["X"][: len(take)] *= np.float32(scale)
+        model = clone(learner).set_params(collaboration=collaboration, learning_rate=0.01).fit(**changed)
+        found = others(model, changed, "owner-0")
+        found |= {f"published {array}": values.tobytes() for array, values in model.billboard_.arrays.items()}
+        assert collaboration == "per-silo" or any(np.any(values) for values in model.billboard_.arrays.values())
+        first = first or found
+        assert {part for part in found if found[part] != first[part]} == set(), name
+
+
+@each
+@pytest.mark.parametrize("size", [5e-324, 1e-170, 1e-38, 1e30, 1e160, 1e300])
+def test_no_finite_rows_stop_a_fit_that_is_paid_for(learner: Any, rows: dict[str, np.ndarray], size: float) -> None:
+    """Refused before anything is charged (32-bit networks cannot hold it), or fitted to the end."""
+    book = InMemoryLedger(Budget(4.0, 1e-4))
+    X = rows["X"].astype(np.float64)
+    X[rows["owners"] == "owner-1"] *= size
+    y = rows["y"].astype(np.float64 if type(learner).__name__ == "JointSGDRegressor" else np.int64)
+    if y.dtype == np.float64:
+        y[rows["owners"] == "owner-1"] *= size
+    try:
+        model = fit(learner, {**rows, "X": X, "y": y}, book)
+    except InputError:
+        assert isinstance(learner, JointTrainer)
+        assert book.events == ()
+    else:
+        assert all(np.isfinite(array).all() for array in model.billboard_.arrays.values())
+        elsewhere = rows["owners"] != "owner-1"
+        assert np.isfinite(model.predict(X, rows["owners"])[elsewhere]).all()

@@ -151,6 +151,40 @@ def test_other_guarantees_are_accounted_and_named(
         assert statement.noise_multiplier > 1.4 * plain.noise_multiplier
 
 
+def test_a_group_sends_no_more_records_than_it_pays_for(data: OwnersData, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody is drawn: of each user, whatever her number of records, the first three take part and no other."""
+    from commonground.deep import shared_training
+
+    seen: list[list[bytes]] = []
+    original = shared_training.clipped_sum
+
+    def watched(gradients: Any, X: Any, y: Any, units: Any, drawn: np.ndarray, *others: Any) -> Any:
+        taken = [rows for rows, _ in units.batches(drawn, 64)]
+        seen.append([X[row].numpy().tobytes() for row in np.concatenate(taken)])
+        return original(gradients, X, y, units, drawn, *others)
+
+    monkeypatch.setattr(shared_training, "clipped_sum", watched)
+    monkeypatch.setattr(shared_training, "noise_multiplier_for", lambda *_: 50.0)  # plenty; the search takes long
+    users = np.repeat(np.arange(8), [1, 2, 3, 4, 5, 9, 3, 13])
+    model = trainer(
+        epsilon=4.0, delta=1e-3, unit="user", user_level="group", records_per_user=3, sampling_probability=1.0, steps=2,
+        keep=("shared",),
+    )  # fmt: skip
+    model.fit(data.X[:40], data.y[:40], owners=users % 2, users=users)
+    first_three = [place for user in range(8) for place in np.flatnonzero(users == user)[:3]]
+    assert sorted(seen[0]) == sorted(data.X[place].tobytes() for place in first_three)
+    (event,) = model.billboard_.statement.events
+    assert event.group_size == 3
+
+
+def test_a_label_without_an_output_is_refused_before_anything_is_paid(data: OwnersData) -> None:
+    book = InMemoryLedger(Budget(2.0, 1e-4))
+    for bad in (10, -1):
+        with pytest.raises(InputError, match="from 0 to 9"):
+            trainer().fit(data.X, np.where(np.arange(len(data.y)) == 5, bad, data.y), owners=data.owners, ledger=book)
+    assert book.events == ()
+
+
 def test_a_run_goes_on_bit_by_bit_after_a_crash(
     data: OwnersData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

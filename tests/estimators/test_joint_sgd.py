@@ -208,6 +208,103 @@ def test_the_papers_recipe_has_no_personal_part_under_full_dp(rows: dict[str, An
     np.testing.assert_array_equal(model.predict(rows["test"], rows["owners"]), model.predict(rows["test"]))
 
 
+def test_a_group_sends_no_more_records_than_it_pays_for(rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody is drawn: of each user, whatever her number of records, the first three take part and no other."""
+    from commonground.estimators import joint_sgd as estimator
+
+    seen: list[np.ndarray] = []
+    original = estimator.clipped_records
+    monkeypatch.setattr(estimator, "clipped_records", lambda e, X, c: seen.append(X[:, 0].copy()) or original(e, X, c))
+    monkeypatch.setattr(estimator, "noise_multiplier_for", lambda *_, **__: 50.0)  # plenty; the search takes long
+    users = np.repeat(np.arange(8), [1, 2, 3, 4, 5, 9, 3, 13])
+    X = np.column_stack([np.arange(40.0), np.ones(40)])
+    model = cg.JointSGDRegressor(
+        4.0,
+        1e-3,
+        unit="user",
+        user_level="group",
+        records_per_user=3,
+        sampling_probability=1.0,
+        steps=2,
+        simulation_seed=0,
+    )
+    model.fit(X, np.zeros(40), owners=users % 2, users=users)
+    first_three = [place for user in range(8) for place in np.flatnonzero(users == user)[:3]]
+    for taken in seen:
+        assert sorted(taken.astype(int)) == sorted(first_three)
+    (event,) = model.billboard_.statement.events
+    assert event.group_size == 3
+
+
+def test_the_papers_recipe_asks_the_owners_drawn_and_nobody_else(
+    rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step one record of each owner in the secret sample; owners stay out as often as the cost counts on."""
+    from commonground.estimators import joint_sgd as estimator
+    from commonground.gate import SampledReleases
+
+    asked: list[list[int]] = []
+    drawn: list[list[int]] = []
+    original, sample = estimator.clipped_records, SampledReleases.sample
+
+    def watched_sample(self: SampledReleases, n: int) -> np.ndarray:
+        found = sample(self, n)
+        drawn.append(found.tolist())
+        asked.append([])
+        return found
+
+    def watched(errors: np.ndarray, X: np.ndarray, clip_norm: float) -> Any:
+        asked[-1] += np.rint(X[:, 0]).astype(int).tolist()
+        return original(errors, X, clip_norm)
+
+    monkeypatch.setattr(estimator, "clipped_records", watched)
+    monkeypatch.setattr(SampledReleases, "sample", watched_sample)
+    owners = np.arange(60) % 6
+    model = cg.JointSGDRegressor(4.0, 1e-3, recipe="paper", steps=60, simulation_seed=0)
+    model.fit(np.column_stack([owners, np.ones(60)]), np.zeros(60), owners=owners)
+    assert asked == drawn
+    assert model.billboard_.statement.sampling_probability == 1 / 6
+    assert any(0 not in step for step in drawn)
+
+
+@pytest.mark.parametrize("name", ["record", "user", "group", "winsorised"])
+def test_the_units_drawn_send_and_nobody_else(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is drawn: every sum that reaches the gate is zero, so nothing passes beside the sample."""
+    from commonground.estimators import joint_sgd as estimator
+    from commonground.gate import SampledReleases
+
+    monkeypatch.setattr(estimator, "noise_multiplier_for", lambda *_, **__: 50.0)
+    sums = []
+    original = SampledReleases.release
+
+    def nobody(self: SampledReleases, n: int) -> np.ndarray:
+        self._sampled = True
+        return np.zeros(0, dtype=np.int64)
+
+    monkeypatch.setattr(SampledReleases, "sample", nobody)
+    monkeypatch.setattr(SampledReleases, "release", lambda self, s: sums.append(s.value) or original(self, s))
+    rng = np.random.default_rng(0)
+    X, users = rng.standard_normal((30, 2)), np.arange(30) // 3
+    model = cg.JointSGDRegressor(2.0, 1e-3, steps=4, simulation_seed=0, **VARIANTS[name])
+    model.fit(X, X.sum(axis=1), owners=users % 2, users=users)
+    assert len(sums) == (8 if name == "winsorised" else 4)
+    assert not any(np.any(value) for value in sums)
+
+
+def test_rows_that_no_solver_takes_leave_their_owner_with_the_shared_part() -> None:
+    """A ridge lost in rounding beside two equal columns of 1e10, and columns of 1e200: singular, or not finite."""
+    rng = np.random.default_rng(0)
+    X, owners = rng.standard_normal((40, 2)), np.arange(40) % 4
+    X[owners == 1] = 2.0**40
+    X[owners == 2] = 1e200
+    book = InMemoryLedger(Budget(1.0, 1e-3))
+    model = cg.JointSGDRegressor(1.0, 1e-3, steps=3, ridge=1e-9, fit_intercept=False, simulation_seed=0)
+    model.fit(X, rng.standard_normal(40), owners=owners, ledger=book)
+    for j in (1, 2):
+        np.testing.assert_array_equal(model._personal[j], 0.0)
+    assert np.any(model._personal[0])
+
+
 def test_classifier_and_labels_that_are_private(rows: dict[str, Any]) -> None:
     labels, truth = np.where(rows["y"] > 0, "up", "down"), np.where(rows["truth"] > 0, "up", "down")
     model = cg.JointSGDClassifier(("down", "up"), 1.0, 1e-5, simulation_seed=0).fit(
