@@ -1,5 +1,6 @@
 """What an owner computes on a GPU, where updates are recorded once and played back."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -38,3 +39,36 @@ def test_an_update_that_cannot_be_recorded_is_made_all_the_same() -> None:
 
     local._repeat(update, 10, on_gpu=True)
     assert float(total) == 10.0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason=NO_GPU)
+@pytest.mark.parametrize("n_owners", [5, 100])
+def test_others_keep_every_bit_whatever_one_owner_holds_on_a_gpu(n_owners: int) -> None:
+    """Stacks have one shape; that each of their members is computed alike is the libraries' doing, seen here."""
+    model = TwoBranchCNN(side=8).cuda()
+    start = {name: p.detach().clone() for name, p in model.named_parameters()}
+    draws = np.random.default_rng(0)
+    X = torch.tensor(draws.random((9000, 1, 8, 8)), dtype=torch.float32).cuda()
+    y = torch.tensor(draws.integers(0, 10, 9000)).cuda()
+    settings = local.LocalSettings(keep=local.KEEP, epochs=2, fewest_updates=9, personal_steps=9)
+    owners = local.Locally(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
+    others = np.repeat(np.arange(1, n_owners), draws.integers(1, 60, n_owners - 1))
+    first: dict[str, bytes] = {}
+    for n_rows in (40, 0, 1, 64, 65, 300):
+        taken = np.r_[8000 : 8000 + n_rows, : len(others)]
+        of_row = np.r_[np.zeros(n_rows, dtype=int), others]
+        models = owners.fit(X[taken], y[taken], of_row, n_owners, start, start)
+        found = {
+            f"{name} {p}": values[1:].cpu().numpy().tobytes()
+            for name, candidate in models.candidates.items()
+            for p, values in candidate.items()
+        }
+        found["choice"] = models.choice[1:].tobytes()
+        found["answers"] = (
+            owners.answers(models, X[taken], of_row, np.arange(n_owners), models.choice)[n_rows:]
+            .cpu()
+            .numpy()
+            .tobytes()
+        )
+        first = first or found
+        assert {name for name in found if found[name] != first[name]} == set(), n_rows
