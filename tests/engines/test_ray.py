@@ -233,9 +233,10 @@ def test_a_frozen_worker_is_given_up_and_the_sum_is_the_same(
     """One that is stopped says nothing any more; one that hangs says that it is alive, and gets nowhere."""
     from commonground.engines import ray as engine
 
-    monkeypatch.setattr(engine, "ASK_AFTER_SECONDS", 2.0)
-    monkeypatch.setattr(engine, "ALIVE_SECONDS", 5.0)
     users = cg.Users.from_table(folder / "grouped", features=FEATURES, engine="ray", address=cluster.address)
+    fedrep().fit(users)  # workers have compiled by then, so that none is silent for long
+    monkeypatch.setattr(engine, "ASK_AFTER_SECONDS", 2.0)
+    monkeypatch.setattr(engine, "ALIVE_SECONDS", 10.0)
     readers = users.engine.readers
     reader = next(reader for reader in readers._at_home if reader is not None)
     process = ray.get(reader.ready.remote())
@@ -245,7 +246,7 @@ def test_a_frozen_worker_is_given_up_and_the_sum_is_the_same(
     else:
         users.engine = Killing(users.engine, lambda: os.kill(process, signal.SIGSTOP))
     try:
-        with at_most(120):
+        with at_most(300):
             board = fedrep().fit(users).billboard_
     finally:
         with contextlib.suppress(ProcessLookupError):
