@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from commonground import people as people_module
@@ -298,6 +298,8 @@ def test_a_csv_in_latin_1_is_refused_by_name(text: str, max_memory: int, tmp_pat
         Users.from_table(tmp_path / "rows.csv", max_memory=max_memory)
 
 
+@example(["07"])
+@example(["0", "7", "007"])
 @given(st.lists(st.text(st.sampled_from("0157-+. e"), min_size=1, max_size=4), min_size=1, max_size=6))
 @settings(deadline=None)
 def test_ids_become_numbers_only_where_python_would_write_them_so(texts: list[str]) -> None:

@@ -292,7 +292,7 @@ def test_the_units_drawn_send_and_nobody_else(name: str, monkeypatch: pytest.Mon
 
 
 def test_rows_that_no_solver_takes_leave_their_owner_with_the_shared_part() -> None:
-    """A ridge lost in rounding beside two equal columns of 1e10, and columns of 1e200: singular, or not finite."""
+    """Two equal columns of 2⁴⁰, beside which a ridge is lost in rounding, have a solution; columns of 1e200 have none."""
     rng = np.random.default_rng(0)
     X, owners = rng.standard_normal((40, 2)), np.arange(40) % 4
     X[owners == 1] = 2.0**40
@@ -300,8 +300,8 @@ def test_rows_that_no_solver_takes_leave_their_owner_with_the_shared_part() -> N
     book = InMemoryLedger(Budget(1.0, 1e-3))
     model = cg.JointSGDRegressor(1.0, 1e-3, steps=3, ridge=1e-9, fit_intercept=False, simulation_seed=0)
     model.fit(X, rng.standard_normal(40), owners=owners, ledger=book)
-    for j in (1, 2):
-        np.testing.assert_array_equal(model._personal[j], 0.0)
+    assert np.isfinite(model._personal).all()
+    np.testing.assert_array_equal(model._personal[2], 0.0)
     assert np.any(model._personal[0])
 
 

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import save as save_arrays
 from torch import Tensor, nn
 
 from commonground.accounting.budgets import Budget
@@ -21,6 +21,7 @@ from commonground.clipping import SampledSum
 from commonground.deep.clipped import Units, clipped_sum
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.errors import BillboardError
+from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
 from commonground.joint_board import JointStatement, SharedParameters, paying
 from commonground.ledger import Ledger, SharedLedger
@@ -231,12 +232,9 @@ class SharedTraining:
             "events": [event.as_dict() for event in self.events],
             "randomness": self._stands,
         }
-        draft = file.with_name(f".{file.name}.draft")
         arrays = {"position": self.position, "velocity": self.velocity, "mean": self.mean}
-        save_file(arrays, draft, metadata={"checkpoint": json.dumps(note)})
-        with open(draft, "rb+") as written:
-            os.fsync(written.fileno())
-        os.replace(draft, file)
+        with replacing(file, PRIVATE) as written:
+            written.write(save_arrays(arrays, metadata={"checkpoint": json.dumps(note)}))
 
     def _restore(self) -> None:
         file = self.settings.checkpoint

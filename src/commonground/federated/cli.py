@@ -19,6 +19,7 @@ from rich.logging import RichHandler
 
 from commonground.billboard import Billboard
 from commonground.errors import InputError
+from commonground.files import require_other_file
 from commonground.heads.files import Heads
 from commonground.ledger import SharedLedger
 from commonground.ledger.cli import population_for_training
@@ -217,6 +218,7 @@ def personalize(
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of this node from the billboard and her own rows. Nothing is sent."""
+    require_other_file(out, table, billboard)
     board = Billboard.load(billboard)
     users = Users.from_table(table, user=user, label=label, features=board.feature_names)
     Heads.fit(board, users).save(out, board)
