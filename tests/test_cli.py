@@ -283,8 +283,8 @@ def test_an_output_never_takes_the_place_of_its_input(
     Path("link.parquet").symlink_to("rows.parquet")
     original = Path("rows.parquet").read_bytes()
     for out in ("rows.parquet", "link.parquet"):
-        for command in ("personalize", "predict"):
-            code, _, err = run(command, board_folder, "rows.parquet", "--out", out, capsys=capsys)
+        for command in (["personalize"], ["predict"], ["federate", "node", "personalize"]):
+            code, _, err = run(*command, board_folder, "rows.parquet", "--out", out, capsys=capsys)
             assert code == 2
             assert "is the file that is read" in err
     run("personalize", board_folder, "rows.parquet", "--out", "heads.parquet", capsys=capsys)
