@@ -16,7 +16,7 @@ import commonground as cg
 from commonground import cli
 from commonground.accounting.events import GaussianEvent
 from commonground.billboard import Statement
-from commonground.estimators import square_releases
+from commonground.steps import square_releases
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -241,7 +242,7 @@ def test_steps_that_a_killed_process_had_begun_are_not_drawn_again(
     people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(4.0, 1e-4))
     resumed = trainer(checkpoint=left, **real).fit(data.X, data.y, owners=data.owners, ledger=people, resume=True)
     assert len(calls) == 100 + 2, "steps 11 and 12 are all that is left"
-    assert resumed.billboard_.statement == whole, "12 steps are paid for, as declared"
+    assert replace(resumed.billboard_.statement, ledger=None) == whole, "12 steps are paid for, as declared"
     assert np.isfinite(resumed.billboard_.arrays["conv1.weight"]).all()
     assert people.account().charged_rounds == 12
     trainer(checkpoint=left, **real).fit(data.X, data.y, owners=data.owners, ledger=people, resume=True)

@@ -138,8 +138,8 @@ class PrivateAltMin(PersonalModel):
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateAltMin")
-        check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         self._check(users)
+        check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         budget, users = self._declared(users)
         door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.recipe == "paper":  # has neither a mean nor intercepts
