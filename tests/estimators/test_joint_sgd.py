@@ -291,8 +291,8 @@ def test_the_units_drawn_send_and_nobody_else(name: str, monkeypatch: pytest.Mon
     assert not any(np.any(value) for value in sums)
 
 
-def test_rows_that_no_solver_takes_leave_their_owner_with_the_shared_part() -> None:
-    """Two equal columns of 2⁴⁰, beside which a ridge is lost in rounding, have a solution; columns of 1e200 have none."""
+def test_rows_of_any_size_stop_nobodys_fit() -> None:
+    """Two equal columns of 2⁴⁰, beside which a ridge is lost in rounding, and columns of 1e200, whose squares overflow."""
     rng = np.random.default_rng(0)
     X, owners = rng.standard_normal((40, 2)), np.arange(40) % 4
     X[owners == 1] = 2.0**40
@@ -301,7 +301,6 @@ def test_rows_that_no_solver_takes_leave_their_owner_with_the_shared_part() -> N
     model = cg.JointSGDRegressor(1.0, 1e-3, steps=3, ridge=1e-9, fit_intercept=False, simulation_seed=0)
     model.fit(X, rng.standard_normal(40), owners=owners, ledger=book)
     assert np.isfinite(model._personal).all()
-    np.testing.assert_array_equal(model._personal[2], 0.0)
     assert np.any(model._personal[0])
 
 
