@@ -18,15 +18,15 @@ from rich.console import Console
 from rich.table import Table
 
 import commonground as cg
-from commonground.clipping import BinnedSums
-from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Block, Users
 from commonground.estimators.fedrep import few_people
 from commonground.estimators.fedrep import private_fedrep as fedrep
 from commonground.progress import progress_bar
+from commonground.statistics.gradients import embedding_gradient_sums
 from commonground.steps import rounds
 from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.rounds import Door
-from commonground.users import Block, Users
 
 POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))
 FEW_POPULATIONS = ((2_000, 1.0), (1_500, 1.0), (1_000, 1.0))

@@ -19,11 +19,11 @@ from rich.table import Table
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.contributions.paper_altmin import system_sums
 from commonground.engines import sum_over_people
 from commonground.estimators.altmin import paper as altmin_paper
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
+from commonground.statistics.paper.altmin import system_sums
 from commonground.steps.moment_system import release_moment_system
 from commonground.steps.rounds import Door
 

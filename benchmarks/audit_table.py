@@ -27,7 +27,7 @@ from commonground.audit.neighbours import neighbours
 from commonground.audit.one_run import one_run_audit
 from commonground.audit.recipes import RECIPES, Claim
 from commonground.audit.run import Report, audit
-from commonground.clipping import SizeCounts
+from commonground.clipping.sums import SizeCounts
 from commonground.gate import randomness_from, release
 from commonground.progress import progress_bar
 

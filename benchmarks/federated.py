@@ -25,8 +25,8 @@ from pathlib import Path
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.cli.federate import dealt_out
 from commonground.errors import CommongroundError
-from commonground.federated.cli import dealt_out
 from commonground.federated.flower import GridLink, Settings, train
 from commonground.federated.guarantee import NoiseShares, epsilon_to_the_server
 from commonground.federated.keys import make_certificates, make_node_key

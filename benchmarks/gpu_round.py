@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import torch
 
-from commonground.clipping import BoundedSum
-from commonground.contributions import device_gradients as kernels
-from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.clipping.bounded import BoundedSum
 from commonground.engines.device import DeviceEngine, _DeviceRows
+from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.kernels import cuda as kernels
 
 
 def population(n: int, rows: tuple[int, int], d: int, k: int, dtype: torch.dtype, device: str) -> tuple[Any, ...]:

@@ -36,7 +36,7 @@ import numpy as np
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, CommongroundError
 from commonground.gate import randomness_from, release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
@@ -47,7 +47,7 @@ PEOPLE = "people"
 LARGE = Budget(1000.0, 1e-6)  # hardly touched by an experiment that only kills
 STAGES = ("starting", "reserving", "training", "charging", "drawing noise", "settling")
 _processes = multiprocessing.get_context("forkserver")  # children start from a clean process that has imported us
-_processes.set_forkserver_preload(["commonground.cli", "opendp.prelude"])
+_processes.set_forkserver_preload(["commonground.cli.app", "opendp.prelude"])
 
 
 # --- what a trainer has really done ---------------------------------------------------------------------------------

@@ -21,9 +21,9 @@ import commonground as cg
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.audit.neighbours import TARGET, neighbours
 from commonground.audit.replay import evidence, record
+from commonground.data.users import Users
 from commonground.progress import progress_bar
 from commonground.reproduce import p3
-from commonground.users import Users
 
 N_USERS = 20_000
 SHARES_OF_CONSERVATIVE = (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)

@@ -17,10 +17,10 @@ import pyarrow.csv
 from scipy import sparse
 
 import commonground as cg
+from commonground.data.users import Users
 from commonground.datasets import Ratings, make_ratings
 from commonground.estimators.fedrep import sparse as fedrep_sparse
 from commonground.heads.ridge import fit_heads
-from commonground.users import Users
 
 POPULATIONS = {
     "50,000 people, 2,000 items": {"n_users": 50_000, "n_items": 2_000, "taste": 0.3, "noise": 0.35},

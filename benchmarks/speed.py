@@ -20,9 +20,9 @@ from rich.table import Table
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.contributions.gradients import embedding_gradient_sums
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
+from commonground.statistics.gradients import embedding_gradient_sums
 from commonground.steps.rounds import Door, release_clipped
 
 PUBLISHED_PEOPLE_PER_SECOND = 3_500  # P2's published script, one method, measured on two cores

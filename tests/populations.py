@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from commonground.users import Block
+from commonground.data.users import Block
 
 
 def ragged_block(

@@ -26,9 +26,9 @@ from hypothesis.extra import numpy as hnp
 from sklearn.base import is_classifier
 
 import commonground as cg
+from commonground.data.users import Block
 from commonground.errors import CommongroundError, InputError
 from commonground.heads.everybody import EverybodysHeads
-from commonground.users import Block
 from contracts.test_every_estimator import ESTIMATORS, fit
 from contracts.test_every_estimator import numbers as numbers_of
 from contracts.test_every_joint_learner import LEARNERS

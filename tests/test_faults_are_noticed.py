@@ -24,14 +24,16 @@ from sklearn.base import clone
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose, gaussian_delta, gaussian_epsilon
-from commonground.clipping import CHUNK, BoundedSum, ClippedSums, DirectionSums, SizeCounts, rounding_margin
+from commonground.clipping.bounded import BoundedSum, rounding_margin
+from commonground.clipping.grid import CHUNK
+from commonground.clipping.sums import ClippedSums, DirectionSums, SizeCounts
+from commonground.data.users import Block
 from commonground.engines import sum_over_people
 from commonground.errors import BillboardError, InputError
 from commonground.gate import Randomness, Release, release
 from commonground.heads.files import Heads
 from commonground.ledger import DurableLedger, InMemoryLedger, Ledger
 from commonground.steps import rounds
-from commonground.users import Block
 
 # ---- what is published is a function of the releases ------------------------------------------------------------------
 

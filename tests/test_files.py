@@ -16,10 +16,11 @@ import pytest
 
 import commonground as cg
 from commonground import files
-from commonground.billboard import Statement, place_for_board
+from commonground.billboard.files import place_for_board
+from commonground.billboard.statement import Statement
+from commonground.data.tables import harmless_text, write_table
 from commonground.errors import BillboardError, InputError
 from commonground.files import PRIVATE, replacing, require_other_file
-from commonground.tables import harmless_text, write_table
 
 PREDICTIONS = pa.table({"user_id": ["a", "b"], "prediction": [1.0, 2.0]})
 

@@ -25,24 +25,17 @@ import pandas as pd
 import pytest
 
 import commonground as cg
-from commonground import cli
 from commonground.accounting.budgets import Budget
-from commonground.clipping import (
-    N_BINS,
-    BinnedSums,
-    BoundedSum,
-    ClippedSums,
-    DirectionSums,
-    PositiveSums,
-    SizeCounts,
-    lower_edge,
-)
+from commonground.cli import app as cli
+from commonground.clipping.bounded import BoundedSum
+from commonground.clipping.grid import N_BINS, lower_edge
+from commonground.clipping.sums import BinnedSums, ClippedSums, DirectionSums, PositiveSums, SizeCounts
+from commonground.data.users import Block
 from commonground.errors import CommongroundError
 from commonground.estimators.fedrep import private_fedrep as fedrep
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
 from commonground.steps import coordinates, feature_energy, head_prior, initial_embedding, rounds, shared_mean
-from commonground.users import Block
 
 FEATURES = ("age", "height", "income", "dose")
 CELLS = (8675309.25, 271828.1828, 0.0031415926535, 6.02214076e11)  # one number for each feature that gives her away

@@ -19,7 +19,7 @@ INSTALLED_AS = {
     "llvmlite": "numba",
 }
 # Rooms that are for those who have an extra; the others may import what everybody has only.
-EXTRA_OF_ROOM = {"federated": "federated", "deep": "deep", "contributions/device_gradients.py": "gpu"}
+EXTRA_OF_ROOM = {"federated": "federated", "deep": "deep", "statistics/kernels/cuda.py": "gpu"}
 
 
 def names(requirements: list[str]) -> set[str]:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.linalg import subspace_angles
 
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.data.users import Users
 from commonground.heads.ridge import fit_heads
-from commonground.users import Users
 
 if TYPE_CHECKING:
     from commonground.datasets import Truth

@@ -14,7 +14,7 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
 from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu, gaussian_mus
 from commonground.accounting.personal import PersonalBudgets
-from commonground.clipping import rounding_margin
+from commonground.clipping.bounded import rounding_margin
 from commonground.errors import InputError, UnknownUserError
 from commonground.ledger import DurableLedger, InMemoryLedger
 

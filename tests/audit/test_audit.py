@@ -17,7 +17,6 @@ import numpy as np
 import pytest
 
 import commonground as cg
-from commonground import cli
 from commonground.accounting.events import epsilon_spent
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.audit import survey
@@ -30,7 +29,8 @@ from commonground.audit.recipes import RECIPES, Claim, recipe_of
 from commonground.audit.replay import evidence, others_view, record
 from commonground.audit.run import Report, audit, audit_exactly
 from commonground.audit.sampled import audit_owners
-from commonground.clipping import SizeCounts
+from commonground.cli import app as cli
+from commonground.clipping.sums import SizeCounts
 from commonground.errors import InputError
 from commonground.gate import randomness_from, release
 from commonground.heads.choice import OwnModels

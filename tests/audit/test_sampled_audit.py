@@ -9,11 +9,11 @@ import pytest
 import torch
 
 import commonground as cg
-from commonground import cli
 from commonground.audit.broken import BROKEN
 from commonground.audit.joint import DIRECTION, JOINT_RECIPES, joint_recipe_of
 from commonground.audit.recipes import Claim
 from commonground.audit.sampled import audit_sampled
+from commonground.cli import app as cli
 from commonground.deep import clipped
 from commonground.errors import InputError
 

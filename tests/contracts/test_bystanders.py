@@ -20,10 +20,10 @@ from scipy import sparse
 from sklearn.base import clone, is_classifier
 
 import commonground as cg
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.data.users import Block, _block_edges
 from commonground.estimators.base import PersonalModel
 from commonground.heads.files import Heads
-from commonground.users import Block, _block_edges
 from contracts.test_every_estimator import ESTIMATORS, fit, numbers
 from contracts.test_every_joint_learner import LEARNERS
 

@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.billboard.joint import SharedParameters
 from commonground.deep import JointTrainer
 from commonground.deep.local import LocalSettings
 from commonground.errors import BudgetError, InputError
-from commonground.joint_board import SharedParameters
 from commonground.ledger import InMemoryLedger
 
 STEPS, FEATURES, N_OWNERS = 8, 3, 5

@@ -15,11 +15,11 @@ from torch import nn
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.billboard.joint import SharedParameters
 from commonground.datasets import OwnersData, digits_across_owners
 from commonground.deep import JointTrainer, TwoBranchCNN
 from commonground.deep.local import LocalSettings
 from commonground.errors import BillboardError, BudgetError, InputError, PrivacyWarning
-from commonground.joint_board import SharedParameters
 from commonground.ledger import InMemoryLedger
 
 SMALL: dict[str, Any] = {"sampling_probability": 0.2, "steps": 12, "local": LocalSettings(personal_steps=10)}

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from commonground.clipping import SampledSum
+from commonground.clipping.sums import SampledSum
 from commonground.deep.clipped import Units, clipped_sum
 from commonground.deep.models import TwoBranchCNN
 from commonground.deep.per_sample import PerSampleGradients, patches

@@ -13,20 +13,20 @@ import pytest
 import torch
 
 import commonground as cg
-from commonground.clipping import bins_of
-from commonground.contributions.coordinates import in_coordinates
-from commonground.contributions.gradients import embedding_gradient_sums
+from commonground.clipping.grid import bins_of
+from commonground.data.users import Users
 from commonground.engines.device import DeviceEngine, size_bins
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
-from commonground.users import Users
+from commonground.statistics.coordinates import in_coordinates
+from commonground.statistics.gradients import embedding_gradient_sums
 from populations import random_person, strange_people
 
 NO_GPU = "needs an NVIDIA GPU with CuPy"
 
 
 def plain_gradients(X: Any, y: Any, offsets: Any, W: Any, k: int, intercept: float, local: bool) -> Any:
-    """`device_gradients.person_gradients`, person by person."""
+    """`cuda.person_gradients`, person by person."""
     n, d = len(offsets) - 1, X.shape[1]
     g, factors, squared = np.zeros((n, d)), np.zeros((n, k)), np.full(n, np.nan)
     rows, labels, columns = (t.double().numpy() for t in (X, y, W))
@@ -57,7 +57,7 @@ def plain_rows(X: Any, transform: np.ndarray) -> Any:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> DeviceEngine:
     kernels = SimpleNamespace(person_gradients=plain_gradients, weighted_sum=plain_sum, transformed=plain_rows)
-    monkeypatch.setitem(sys.modules, "commonground.contributions.device_gradients", kernels)
+    monkeypatch.setitem(sys.modules, "commonground.statistics.kernels.cuda", kernels)
     made = object.__new__(DeviceEngine)
     made.device, made._rows, made._transform, made._weights = torch.device("cpu"), [], None, None
     return made
@@ -179,7 +179,7 @@ def test_on_a_gpu_results_are_those_of_the_processor(local: bool, dtype: type, c
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_on_a_gpu_nobody_sends_more_than_her_bin_allows(local: bool, dtype: type) -> None:
     """Rows of any size from 5e-324 to 1.8e308: what has a bin has its norm, and scaled by it norm one."""
-    from commonground.contributions.device_gradients import person_gradients, weighted_sum
+    from commonground.statistics.kernels.cuda import person_gradients, weighted_sum
 
     d, rng = 6, np.random.default_rng(0)
     with np.errstate(over="ignore"):

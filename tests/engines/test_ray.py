@@ -16,8 +16,8 @@ import pytest
 from rich.console import Console
 
 import commonground as cg
-from commonground import cli
 from commonground.accounting.budgets import Budget
+from commonground.cli import app as cli
 from commonground.errors import EngineError, InputError
 from commonground.ledger import DurableLedger
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import commonground as cg
-from commonground.contributions.coordinates import feature_moment_sums
 from commonground.denoise.spectra import differ, true_variances
 from commonground.engines import sum_over_people
 from commonground.heads.ridge import fit_heads
+from commonground.statistics.coordinates import feature_moment_sums
 from commonground.steps.coordinates import coefficients_for_features, seen_in_coordinates
 
 D = 20

@@ -11,9 +11,8 @@ from scipy.stats import chisquare
 
 import commonground as cg
 from commonground.accounting.budgets import PureBudget
-from commonground.clipping import SCORE_UNIT
-from commonground.contributions.margins import margin_scores
-from commonground.contributions.subspace_scores import subspace_scores
+from commonground.clipping.bounded import SCORE_UNIT
+from commonground.data.users import Block
 from commonground.errors import BudgetError, InputError
 from commonground.ledger import DurableLedger
 from commonground.public_draws import (
@@ -24,7 +23,8 @@ from commonground.public_draws import (
     subspace_net,
     subspaces_around,
 )
-from commonground.users import Block
+from commonground.statistics.margins import margin_scores
+from commonground.statistics.subspace_scores import subspace_scores
 from populations import ragged_block, replace_person, strange_people
 
 EPSILON = 0.8

@@ -7,9 +7,8 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.clipping import BoundedSum, lower_edge
-from commonground.contributions.directions import direction_sums, direction_sums_within
-from commonground.contributions.whitened import _FREE, _RIDGE, whitened_gradient_sums
+from commonground.clipping.bounded import BoundedSum
+from commonground.clipping.grid import lower_edge
 from commonground.denoise.spectra import log_likelihood
 from commonground.estimators.fedrep.few_people import (
     FEW,
@@ -24,6 +23,8 @@ from commonground.estimators.fedrep.few_people import (
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.metrics import subspace_distance
+from commonground.statistics.directions import direction_sums, direction_sums_within
+from commonground.statistics.whitened import _FREE, _RIDGE, whitened_gradient_sums
 from commonground.steps.initial_embedding import LOOKS, release_embedding_in_looks, release_initial_embedding
 from commonground.steps.rounds import Door
 from populations import ragged_block

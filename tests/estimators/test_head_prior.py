@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import commonground as cg
-from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
-from commonground.users import Block
+from commonground.data.users import Block
+from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
 from populations import ragged_block
 
 D = 20

@@ -8,8 +8,7 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.clipping import ridge_sensitivity
-from commonground.contributions.moments import moment_sums
+from commonground.clipping.sums import ridge_sensitivity
 from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
@@ -21,6 +20,7 @@ from commonground.estimators.personal_ridge import (
 )
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.ledger.durable import summary
+from commonground.statistics.moments import moment_sums
 
 BOUNDS = {"feature_bounds": (0.0, 1.0), "label_bounds": (-1.0, 1.0)}
 

@@ -15,8 +15,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from test_federation import ARGUMENTS, W0, D, K, U
 
 import commonground as cg
-from commonground.clipping import N_BINS, BoundedSum, lower_edge
-from commonground.contributions.gradients import WINDOW
+from commonground.clipping.bounded import BoundedSum
+from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.engines import sum_over_people
 from commonground.federated import node as node_module
 from commonground.federated.node import Node, node_of
@@ -30,6 +30,7 @@ from commonground.federated.questions import (
     checked,
 )
 from commonground.federated.wire import WireError, pack, pack_question, unpack, unpack_question
+from commonground.statistics.gradients import WINDOW
 from populations import ragged_block, replace_person, strange_people
 
 N = 12

@@ -13,21 +13,21 @@ from flwr.app.message import make_message
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.clipping import BinnedSums, DirectionSums, SizeCounts
-from commonground.contributions.coordinates import in_coordinates
-from commonground.contributions.gradients import embedding_gradient_sums, mean_gradient_sums
-from commonground.contributions.margins import margin_scores
+from commonground.cli.federate import dealt_out
+from commonground.clipping.sums import BinnedSums, DirectionSums, SizeCounts
+from commonground.data.users import Block
 from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, nobody
-from commonground.federated.cli import dealt_out
 from commonground.federated.federation import Federation, FederationError, added
 from commonground.federated.flower import client_app
 from commonground.federated.node import Node, node_of
 from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
 from commonground.ledger import InMemoryLedger
-from commonground.users import Block
+from commonground.statistics.coordinates import in_coordinates
+from commonground.statistics.gradients import embedding_gradient_sums, mean_gradient_sums
+from commonground.statistics.margins import margin_scores
 from federation_in_process import InProcess, dealt, nodes_of
 from populations import ragged_block, replace_person, strange_people
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 import commonground as cg
-from commonground import cli
 from commonground.accounting.budgets import Budget
-from commonground.federated.cli import _start, _train, dealt_out
+from commonground.cli import app as cli
+from commonground.cli.federate import _start, _train, dealt_out
 from commonground.federated.flower import Settings
 from commonground.federated.keys import make_certificates, make_node_key
 from commonground.federated.processes import LOOPBACK, free_port

@@ -10,8 +10,7 @@ from scipy.stats import chi2
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import gaussian_delta
-from commonground.clipping import BoundedSum
-from commonground.contributions.directions import direction_sums
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, InputError
 from commonground.federated.federation import Federation
 from commonground.federated.guarantee import NoiseShares, drop_out_table, epsilon_to_the_server
@@ -19,6 +18,7 @@ from commonground.federated.questions import Noised, Question
 from commonground.federated.wire import pack_question, unpack
 from commonground.gate import Randomness, ScatteredSum, randomness_from, release, release_scattered
 from commonground.ledger import InMemoryLedger
+from commonground.statistics.directions import direction_sums
 from commonground.steps.rounds import Door
 from federation_in_process import InProcess, nodes_of
 

@@ -28,9 +28,9 @@ from flwr.supernode.fleet_http_client import FleetHttpClient
 from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 import commonground as cg
+from commonground.cli.federate import _start
 from commonground.errors import InputError
 from commonground.federated import processes
-from commonground.federated.cli import _start
 from commonground.federated.flower import GridLink
 from commonground.federated.keys import make_certificates, make_node_key, write_secret
 from commonground.federated.node import Node

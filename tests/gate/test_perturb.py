@@ -6,7 +6,7 @@ from scipy import stats
 
 from commonground.accounting.budgets import PureBudget
 from commonground.accounting.events import LaplaceEvent, epsilon_spent, event_from_dict
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError
 from commonground.gate import noise, perturb, randomness_from, sample_people
 from commonground.ledger import InMemoryLedger

@@ -9,7 +9,7 @@ from scipy.stats import chi2, kstest
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, InputError
 from commonground.gate import noise, randomness_from, release
 from commonground.ledger import InMemoryLedger

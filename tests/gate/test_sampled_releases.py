@@ -12,7 +12,8 @@ from scipy.stats import binom, chi2, chisquare, kstest
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent
-from commonground.clipping import BoundedSum, SampledSum
+from commonground.clipping.bounded import BoundedSum
+from commonground.clipping.sums import SampledSum
 from commonground.errors import BudgetError
 from commonground.gate import Randomness, SampledReleases, noise, randomness_from, release
 from commonground.ledger import InMemoryLedger

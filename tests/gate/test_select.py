@@ -9,7 +9,8 @@ from scipy.stats import chisquare
 
 from commonground.accounting.budgets import PureBudget
 from commonground.accounting.events import PureEvent
-from commonground.clipping import SCORE_UNIT, BoundedScores, ScoreSums, score_units
+from commonground.clipping.bounded import SCORE_UNIT, BoundedScores, score_units
+from commonground.clipping.sums import ScoreSums
 from commonground.errors import BudgetError
 from commonground.gate import noise, randomness_from, select
 from commonground.ledger import InMemoryLedger

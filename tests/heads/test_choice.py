@@ -12,11 +12,12 @@ from sklearn.linear_model import Ridge
 
 import commonground as cg
 from commonground.accounting.events import GaussianEvent
-from commonground.billboard import Billboard, Statement
+from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
+from commonground.data.users import Block
 from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left_out
 from commonground.heads.files import Heads
 from commonground.heads.ridge import STRENGTHS
-from commonground.users import Block
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from commonground.data.users import Block
 from commonground.heads.convex import fit_convex_heads
-from commonground.users import Block
 from populations import strange_people
 
 

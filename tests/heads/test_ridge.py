@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+from commonground.data.users import Block
 from commonground.heads.ridge import STRENGTHS, fit_head, fit_heads
-from commonground.users import Block
 from populations import ragged_block
 
 

@@ -14,9 +14,9 @@ from rich.console import Console
 from sqlalchemy import text
 
 import commonground as cg
-from commonground import cli
 from commonground.accounting.budgets import Budget
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.cli import app as cli
 from commonground.errors import InputError, PrivacyWarning
 from commonground.ledger import DurableLedger, LedgerError, Population
 from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 import commonground as cg
-from commonground import cli
 from commonground.accounting.budgets import Budget
+from commonground.cli import app as cli
 from commonground.ledger import DurableLedger
 
 

@@ -22,7 +22,7 @@ def test_names_are_unique_and_every_room_has_a_fault() -> None:
     assert len({fault.name for fault in FAULTS}) == len(FAULTS) >= 100
     files = {fault.place(PLACES).file for fault in FAULTS}
     rooms = {file.split("/")[0] for file in files}
-    assert rooms >= {"gate", "ledger", "accounting", "clipping.py", "contributions", "engines", "estimators", "heads"}
+    assert rooms >= {"gate", "ledger", "accounting", "clipping", "statistics", "engines", "estimators", "heads"}
     algorithms = [path for room in ("estimators", "steps") for path in (ROOT / PACKAGE / room).rglob("*.py")]
     without = {str(path.relative_to(ROOT / PACKAGE)) for path in algorithms if path.name != "__init__.py"} - files
     assert not without, f"no fault is planted in {without}"

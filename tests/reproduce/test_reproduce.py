@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from commonground import cli
+from commonground.cli import app as cli
+from commonground.cli import reproduce as reproduce_cli
 from commonground.datasets.real import FOLDER_VARIABLE
 from commonground.reproduce import Claim, Outcome, PaperResult, Row, paper_results
-from commonground.reproduce import cli as reproduce_cli
 from commonground.reproduce.p3 import Sweep, budgets_like, noise_of_rate_one, printed, recovered, synthetic
 
 

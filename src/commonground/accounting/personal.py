@@ -21,9 +21,9 @@ import numpy as np
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
 from commonground.accounting.events import Event, GaussianEvent, epsilon_spent
 from commonground.accounting.gaussian import gaussian_mus
-from commonground.clipping import rounding_margin
+from commonground.clipping.bounded import rounding_margin
+from commonground.data.users import Users
 from commonground.errors import InputError
-from commonground.users import Users
 
 _WEIGHT_STEPS = 2.0**20
 

@@ -16,14 +16,15 @@ import numpy as np
 from commonground.accounting.events import GaussianEvent
 from commonground.audit.neighbours import TARGET
 from commonground.audit.replay import whole_models
-from commonground.clipping import BoundedSum, ClippedSums, DirectionSums, ScoreSums, SymmetricSums
+from commonground.clipping.bounded import BoundedSum
+from commonground.clipping.sums import ClippedSums, DirectionSums, ScoreSums, SymmetricSums
+from commonground.data.users import Block
 from commonground.estimators import exponential_subspace, margin_classifier
 from commonground.estimators.altmin import paper as altmin_paper
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep import paper as fedrep_paper
 from commonground.gate import Release
 from commonground.steps import initial_embedding, rounds
-from commonground.users import Block
 
 _gate = importlib.import_module("commonground.gate.release")  # the package's attribute of this name is the function
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from commonground.data.users import Users
 from commonground.errors import InputError
-from commonground.users import Users
 
 try:
     from commonground.federated.federation import Federation

@@ -11,9 +11,9 @@ import numpy as np
 from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.audit.recipes import Claim
 from commonground.audit.sampled import OwnersFit, SampledFit
+from commonground.billboard.joint import JointStatement, SharedParameters
 from commonground.errors import InputError
-from commonground.estimators.joint_sgd import JointSGDClassifier, JointSGDRegressor
-from commonground.joint_board import JointStatement, SharedParameters
+from commonground.owners.joint_sgd import JointSGDClassifier, JointSGDRegressor
 
 N_RECORDS, STEPS, HUGE = 12, 6, 1e6
 DIRECTION = np.array([-1.0, 0.0])  # where the gradient of a huge label along the first feature points

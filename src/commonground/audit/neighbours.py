@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from commonground.data.users import Users
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError
-from commonground.users import Users
 
 TARGET = 0  # position of the person who is replaced
 

@@ -18,10 +18,10 @@ from commonground.audit.bounds import one_run_epsilon, one_run_mu
 from commonground.audit.neighbours import PAIRS, Person, replace_people
 from commonground.audit.recipes import Claim, Recipe
 from commonground.audit.replay import ImpossibleError, record, replay
+from commonground.data.users import Users
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError
 from commonground.gate import Release
-from commonground.users import Users
 
 
 @dataclass(frozen=True)

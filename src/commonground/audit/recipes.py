@@ -12,7 +12,8 @@ from scipy import sparse
 
 from commonground.accounting.budgets import Budget
 from commonground.audit.neighbours import TARGET
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.data.users import Users
 from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.altmin.paper import AltMinSettings
@@ -23,7 +24,6 @@ from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
-from commonground.users import Users
 
 N_NODES = 2  # of a federation; the target is at the first
 

@@ -31,13 +31,13 @@ from scipy.special import log_softmax
 from commonground.accounting.events import Event, PureEvent
 from commonground.accounting.personal import sampler_room
 from commonground.audit.recipes import Fit
-from commonground.clipping import BoundedScores, BoundedSum, rounding_margin
+from commonground.clipping.bounded import BoundedScores, BoundedSum, rounding_margin
+from commonground.data.users import Users
 from commonground.estimators import personal_ridge
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Perturbed, Randomness, Release, ScatteredSum, Selection
 from commonground.ledger import Ledger
 from commonground.steps import rounds
-from commonground.users import Users
 
 Private = BoundedSum | BoundedScores
 Public = Release | Selection | Perturbed

@@ -11,8 +11,8 @@ from commonground.audit.bounds import Bound, lower_bound
 from commonground.audit.neighbours import TARGET, Neighbours
 from commonground.audit.recipes import Claim, Fit
 from commonground.audit.replay import evidence, record
+from commonground.data.users import Users
 from commonground.errors import InputError
-from commonground.users import Users
 
 WHOLE_FIT = "whole fit, white box"  # every release, the billboard and all other heads: exact likelihood ratio
 OTHERS_VIEW = "whole fit, others' view"  # the billboard and all other heads alone: trained discriminant

@@ -18,10 +18,10 @@ import numpy as np
 
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.audit.bounds import lower_at_least
-from commonground.clipping import BoundedSum
+from commonground.billboard.joint import JointStatement
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
-from commonground.joint_board import JointStatement
 
 # Trains with the unit there or missing, on rows that the auditor made up, and returns what is claimed.
 SampledFit = Callable[[bool], JointStatement]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import sparse
 
-from commonground.users import Users
+from commonground.data.users import Users
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from commonground.data.users import Users
 from commonground.errors import InputError
-from commonground.users import Users
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from commonground.clipping import SampledSum
+from commonground.clipping.sums import SampledSum
 from commonground.deep.per_sample import PerSampleGradients
 
 

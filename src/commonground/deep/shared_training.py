@@ -16,14 +16,14 @@ from torch import Tensor, nn
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import SampledGaussianEvent, noise_multiplier_for
-from commonground.billboard import name_each_other
-from commonground.clipping import SampledSum
+from commonground.billboard.board import name_each_other
+from commonground.billboard.joint import JointStatement, SharedParameters, paying
+from commonground.clipping.sums import SampledSum
 from commonground.deep.clipped import Units, clipped_sum
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.errors import BillboardError
 from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
-from commonground.joint_board import JointStatement, SharedParameters, paying
 from commonground.ledger import Ledger, SharedLedger
 from commonground.progress import progress_bar
 

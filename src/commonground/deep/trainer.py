@@ -17,13 +17,13 @@ from torch.nn import functional as F
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
+from commonground.billboard.joint import refuse_unprotected
 from commonground.deep.clipped import Units
 from commonground.deep.local import Locally, LocalSettings, positions
 from commonground.deep.per_sample import Loss
 from commonground.deep.probe import made_up_records
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import InputError, PrivacyWarning
-from commonground.joint_board import refuse_unprotected
 from commonground.ledger import Ledger, SharedLedger
 
 COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from commonground.clipping import bin_of, lower_edge
+from commonground.clipping.grid import bin_of, lower_edge
 
 LOCATING_WIDTH = 8  # bins (4 octaves): people's sizes mostly lie this close together
 _PREFER_ONE = 0.1  # standard deviations of noise that a window must gain for each bin it is further from size one

@@ -10,8 +10,8 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from commonground.data.users import Users
 from commonground.engines.local import Sum, sum_over_blocks
-from commonground.users import Users
 
 
 class Engine(Protocol):

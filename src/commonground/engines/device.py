@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from commonground.clipping import N_BINS, SQUARED_EDGES, BoundedSum, ClippedSums, SizeCounts, checked_edge
-from commonground.contributions.coordinates import in_coordinates
-from commonground.contributions.gradients import WINDOW, embedding_gradient_sums
+from commonground.clipping.bounded import BoundedSum
+from commonground.clipping.grid import N_BINS, SQUARED_EDGES, checked_edge
+from commonground.clipping.sums import ClippedSums, SizeCounts
+from commonground.data.users import Users
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
-from commonground.users import Users
+from commonground.statistics.coordinates import in_coordinates
+from commonground.statistics.gradients import WINDOW, embedding_gradient_sums
 
 if TYPE_CHECKING:
     import torch
 
-    from commonground.contributions.device_gradients import PersonGradients
+    from commonground.statistics.kernels.cuda import PersonGradients
 
 
 def on_device(users: Users, device: str) -> Users:
@@ -79,7 +81,7 @@ def _sent_to(device: "torch.device", users: Users, transform: np.ndarray | None)
     """Everybody's rows z = T x, whether she takes part or not."""
     import torch
 
-    from commonground.contributions.device_gradients import transformed
+    from commonground.statistics.kernels.cuda import transformed
 
     try:
         sent = []
@@ -102,7 +104,7 @@ def _gradient_sums(
 ) -> "DeviceSums":
     import torch
 
-    from commonground.contributions.device_gradients import person_gradients
+    from commonground.statistics.kernels.cuda import person_gradients
 
     columns = np.vstack([embedding.T] if mean is None else [embedding.T, mean])
     parts, first = [], 0
@@ -150,7 +152,7 @@ class DeviceSums:
         """The sum of the contributions, each clipped to the lower edge of bin ``edge``; replacing one moves it by 2C."""
         import torch
 
-        from commonground.contributions.device_gradients import weighted_sum
+        from commonground.statistics.kernels.cuda import weighted_sum
 
         clip_norm, sums, n_users = checked_edge(edge, self._lowest, WINDOW), [], 0
         for people, bins, weights in self._parts:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol, Self, TypeVar
 
-from commonground.users import Users
+from commonground.data.users import Users
 
 
 class Addable(Protocol):

@@ -21,22 +21,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from commonground.data.columns import Columns, matrix_dtype, to_matrix
+from commonground.data.ids import canonical_ids, find_people
+from commonground.data.sources import ParquetSource, RowRange, Source
+from commonground.data.stores import BATCH_BYTES, Scratch, Table
+from commonground.data.tables import rows_in_order
+from commonground.data.users import Users
 from commonground.engines.local import Sum, sum_over_blocks
 from commonground.errors import CommongroundError, InputError
-from commonground.people import canonical_ids, find_people
-from commonground.tables import (
-    BATCH_BYTES,
-    Columns,
-    ParquetSource,
-    RowRange,
-    Scratch,
-    Source,
-    Table,
-    matrix_dtype,
-    rows_in_order,
-    to_matrix,
-)
-from commonground.users import Users
 
 PARTITION_BYTES = 64 * 2**20  # of rows as a matrix
 FEWEST_PARTITIONS = 16

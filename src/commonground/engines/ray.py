@@ -35,6 +35,12 @@ import ray
 from ray import cloudpickle
 from ray.exceptions import RayError, RayTaskError
 
+from commonground.data.columns import choose_columns
+from commonground.data.ids import no_rows
+from commonground.data.sources import ParquetSource, PathLike
+from commonground.data.stores import Scratch
+from commonground.data.tables import table_files
+from commonground.data.users import Block, Users
 from commonground.engines.local import Sum, add_up
 from commonground.engines.partitions import (
     SPLIT_BYTES,
@@ -49,10 +55,7 @@ from commonground.engines.partitions import (
     table_bytes,
 )
 from commonground.errors import CommongroundError, EngineError, InputError
-from commonground.people import no_rows
 from commonground.progress import progress_bar, progress_line
-from commonground.tables import ParquetSource, PathLike, Scratch, choose_columns, table_files
-from commonground.users import Block, Users
 
 START_SECONDS = 120  # a reader must have answered by then
 MOST_LOSSES = 3  # of one partition: more are no accident

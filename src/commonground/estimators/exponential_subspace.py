@@ -5,9 +5,8 @@ import math
 import numpy as np
 
 from commonground.accounting.budgets import PureBudget
-from commonground.billboard import Billboard
-from commonground.contributions.paper_fedrep import second_half_heads
-from commonground.contributions.subspace_scores import subspace_scores
+from commonground.billboard.board import Billboard
+from commonground.data.users import Block, Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
@@ -20,9 +19,10 @@ from commonground.public_draws import (
     subspace_net,
     subspaces_around,
 )
+from commonground.statistics.paper.fedrep import second_half_heads
+from commonground.statistics.subspace_scores import subspace_scores
 from commonground.steps.rounds import Door
 from commonground.steps.zoom import zoom
-from commonground.users import Block, Users
 
 _AROUND_GIVEN = (1e-3, 1.0)  # distances of candidates around an earlier billboard's embedding
 

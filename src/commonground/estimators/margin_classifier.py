@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 
 from commonground.accounting.budgets import PureBudget
-from commonground.billboard import Billboard
-from commonground.contributions.margins import margin_scores, second_half_margin_heads
+from commonground.billboard.board import Billboard
+from commonground.data.users import Block, Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
@@ -16,9 +16,9 @@ from commonground.gate import randomness_from
 from commonground.heads.arithmetic import shorten
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.statistics.margins import margin_scores, second_half_margin_heads
 from commonground.steps.rounds import Door
 from commonground.steps.zoom import zoom
-from commonground.users import Block, Users
 
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
 

@@ -2,14 +2,15 @@
 
 import numpy as np
 
-from commonground.billboard import Billboard, Statement
-from commonground.contributions.directions import direction_sums
-from commonground.contributions.objective import loss_and_gradient
+from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
+from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.own_data import pooled_least_squares
 from commonground.ledger import Ledger
-from commonground.users import Users
+from commonground.statistics.directions import direction_sums
+from commonground.statistics.objective import loss_and_gradient
 
 
 class NonPrivateFedRep(PersonalModel):

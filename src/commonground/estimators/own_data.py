@@ -3,11 +3,12 @@
 import numpy as np
 
 from commonground.accounting.events import Event
-from commonground.billboard import Billboard, Statement
+from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
+from commonground.data.users import Block, Users
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.ledger import Ledger
-from commonground.users import Block, Users
 
 _TOO_LARGE = (
     1e140  # rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow

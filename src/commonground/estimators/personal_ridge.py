@@ -9,16 +9,16 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
-from commonground.billboard import Billboard
-from commonground.clipping import from_symmetric_half
-from commonground.contributions.moments import PublicScale, moment_sums
+from commonground.billboard.board import Billboard
+from commonground.clipping.sums import from_symmetric_half
+from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
 from commonground.gate import randomness_from, sample_people
 from commonground.ledger import InMemoryLedger, Ledger
+from commonground.statistics.moments import PublicScale, moment_sums
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 METHODS = ("reweight", "sample", "uniform", "statistics")
 DEFAULT_DELTA = 1e-6  # of "statistics"

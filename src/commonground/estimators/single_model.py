@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.plan import Plan, Share
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.data.users import Users
 from commonground.estimators.base import PersonalModel
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -13,7 +14,6 @@ from commonground.progress import progress_bar
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
-from commonground.users import Users
 
 N_ROUNDS = 12
 PLAN = Plan(

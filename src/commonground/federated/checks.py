@@ -12,15 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from commonground.clipping import (
-    N_BINS,
-    BinnedSums,
-    DirectionSums,
-    PositiveSums,
-    SizeCounts,
-    lower_edge,
-)
-from commonground.users import Block
+from commonground.clipping.grid import N_BINS, lower_edge
+from commonground.clipping.sums import BinnedSums, DirectionSums, PositiveSums, SizeCounts
+from commonground.data.users import Block
 
 ROOM = 1.01  # rounding is far below; a bound that is off by this much changes nothing
 NOISE_ROOM = 12.0  # standard deviations: the norm of normal noise exceeds √p by that much with probability below e⁻⁷²

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from flwr.app import RecordDict
 
+from commonground.data.users import Users
 from commonground.engines.local import Sum
 from commonground.errors import CommongroundError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
@@ -37,7 +38,6 @@ from commonground.federated.questions import (
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack
 from commonground.gate import ScatteredSum
 from commonground.gate.release import noise_margin
-from commonground.users import Users
 
 log = logging.getLogger("commonground.federated")
 

@@ -18,14 +18,14 @@ from flwr.clientapp import ClientApp
 from flwr.common.serde import message_to_proto
 from flwr.serverapp import Grid, ServerApp
 
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.data.users import Users
 from commonground.errors import InputError
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.federated.federation import Federation, FederationError
 from commonground.federated.node import Node, failed
 from commonground.ledger import Ledger, SharedLedger
-from commonground.users import Users
 
 log = logging.getLogger("commonground.federated")
 MODELS = {"fedrep": PrivateFedRep, "altmin": PrivateAltMin}

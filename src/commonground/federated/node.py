@@ -16,14 +16,14 @@ import numpy as np
 from flwr.app import RecordDict
 
 from commonground.accounting.budgets import Budget
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
+from commonground.data.users import Users
 from commonground.engines.local import sum_over_blocks
 from commonground.errors import BudgetError, InputError
 from commonground.federated.questions import CONTRIBUTIONS, Noised, Question, QuestionError, checked
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
 from commonground.gate import Randomness, release
 from commonground.ledger import InMemoryLedger, Ledger
-from commonground.users import Users
 
 log = logging.getLogger("commonground.federated")
 TRUST = ("server", "nodes")

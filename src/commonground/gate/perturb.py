@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.accounting.events import LaplaceEvent
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError
 from commonground.gate.noise import add_l2_laplace_noise, coins
 from commonground.gate.randomness import Randomness

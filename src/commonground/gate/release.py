@@ -14,7 +14,7 @@ import numpy as np
 
 from commonground.accounting.events import GaussianEvent
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError
 from commonground.gate.noise import GRID, add_gaussian_noise, add_rounded_gaussian_noise, draw_sample
 from commonground.gate.randomness import Randomness

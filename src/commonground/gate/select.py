@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.accounting.events import PureEvent
-from commonground.clipping import BoundedScores
+from commonground.clipping.bounded import BoundedScores
 from commonground.errors import BudgetError
 from commonground.gate.noise import choose_smallest
 from commonground.gate.randomness import Randomness

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit, prange
 
+from commonground.data.users import Block
 from commonground.heads.arithmetic import rescale
 from commonground.heads.ridge import (
     STRENGTHS,
@@ -20,7 +21,6 @@ from commonground.heads.ridge import (
     ridge_in_place,
     seen_by_the_shared_part,
 )
-from commonground.users import Block
 
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of

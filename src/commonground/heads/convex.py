@@ -8,8 +8,8 @@ import math
 import numpy as np
 from numba import njit, prange
 
-from commonground.contributions.directions import solve_in_place
-from commonground.users import Block
+from commonground.data.users import Block
+from commonground.statistics.directions import solve_in_place
 
 LOSSES = ("square", "logistic", "huber")
 LOGISTIC, HUBER = 1, 2

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.data.users import Block, Users
 from commonground.heads.arithmetic import row_scores
 from commonground.heads.choice import OwnModels
-from commonground.users import Block, Users
 
 
 @dataclass(frozen=True, repr=False)

@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from commonground.billboard import Billboard, check_features
+from commonground.billboard.board import Billboard
+from commonground.data.features import check_features
+from commonground.data.tables import write_table
+from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, UnknownUserError
 from commonground.heads.choice import OwnModels
 from commonground.heads.everybody import EverybodysHeads, fit_everybody
-from commonground.tables import write_table
-from commonground.users import Users
 
 _FINGERPRINT = b"commonground.billboard"  # of the billboard that the heads belong to
 _CHECKSUM = b"commonground.sha256"  # of the heads themselves

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit, prange
 from scipy import sparse
 
+from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import (
     backward,
@@ -31,7 +32,6 @@ from commonground.heads.arithmetic import (
     row_products,
     shared_scores,
 )
-from commonground.users import Block
 
 # Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
 STRENGTHS = np.array([1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from commonground.accounting.events import Event
-from commonground.billboard import Billboard
+from commonground.billboard.board import Billboard
+from commonground.billboard.joint import SharedParameters, is_shared_parameters
 from commonground.errors import BillboardError, BudgetError
-from commonground.joint_board import SharedParameters, is_shared_parameters
 from commonground.ledger.chain import LedgerEntry, LedgerError
 from commonground.ledger.durable import DurableLedger, Population, as_charged
 

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.data.users import Users
 from commonground.datasets.synthetic import Truth
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.altmin.paper import AltMinSettings
@@ -14,7 +15,6 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.single_model import SingleModel
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, rows_of
-from commonground.users import Users
 
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 5.0, 10.0)

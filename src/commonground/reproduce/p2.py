@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.contributions.paper_fedrep import second_half_heads
+from commonground.data.users import Users
 from commonground.datasets.synthetic import Truth
 from commonground.errors import RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
@@ -17,8 +17,8 @@ from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.reproduce.results import Claim, Outcome, PaperResult
 from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, rows_of
+from commonground.statistics.paper.fedrep import second_half_heads
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)

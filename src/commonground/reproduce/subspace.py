@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.figure import Figure
 
+from commonground.data.users import Users
 from commonground.datasets.synthetic import Truth, make_shared_subspace
 from commonground.estimators.base import PersonalModel
 from commonground.progress import progress_bar
 from commonground.reproduce.results import Row
-from commonground.users import Users
 
 Fit = Callable[[Users, Truth, float, int], float]  # (people, truth, ε, seed) → population MSE
 

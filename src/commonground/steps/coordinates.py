@@ -14,13 +14,14 @@ from functools import partial
 
 import numpy as np
 
-from commonground.clipping import BinnedSums, bin_of, from_symmetric_half
-from commonground.contributions.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
+from commonground.clipping.grid import bin_of
+from commonground.clipping.sums import BinnedSums, from_symmetric_half
+from commonground.data.users import Users
 from commonground.denoise.shrinkage import beyond_noise, signal_share
 from commonground.denoise.spectra import differ, true_variances
 from commonground.engines import seen_through, sum_over_people
+from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
 from commonground.steps.rounds import Door, release_clipped
-from commonground.users import Users
 
 SCALE_ROUNDS, MOMENT_ROUNDS = 3, 2
 SIZES_OF_SCALES = 0.2  # of what scales cost: the histograms of sizes

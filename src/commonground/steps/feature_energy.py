@@ -1,11 +1,11 @@
 """How large features are: one released number that turns gradients into steps, for features of any common scale."""
 
-from commonground.clipping import lower_edge
-from commonground.contributions.directions import energy_counts
+from commonground.clipping.grid import lower_edge
+from commonground.data.users import Users
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
 from commonground.engines import sum_over_people
+from commonground.statistics.directions import energy_counts
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 
 def release_feature_energy(users: Users, centred: bool, door: Door, mu: float) -> float:

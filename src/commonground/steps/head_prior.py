@@ -7,14 +7,15 @@ size of Λ.
 
 import numpy as np
 
-from commonground.clipping import from_symmetric_half, lower_edge
-from commonground.contributions.own_heads import head_direction_sums, head_noise_counts
+from commonground.clipping.grid import lower_edge
+from commonground.clipping.sums import from_symmetric_half
+from commonground.data.users import Users
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
 from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
+from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
 from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean
-from commonground.users import Users
 
 
 def release_head_prior(

@@ -11,13 +11,13 @@ from typing import Literal
 
 import numpy as np
 
-from commonground.clipping import from_symmetric_half
-from commonground.contributions.directions import direction_sums, direction_sums_within
+from commonground.clipping.sums import from_symmetric_half
+from commonground.data.users import Users
 from commonground.denoise.spectra import log_likelihood, visible_rank
 from commonground.engines import sum_over_people
+from commonground.statistics.directions import direction_sums, direction_sums_within
 from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean
-from commonground.users import Users
 
 # Several looks: the share of the budget of each, and of all directions that the next one looks at.
 LOOKS = ((0.48, 0.5), (0.3, 0.2), (0.22, None))

@@ -19,14 +19,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping import from_symmetric_half, lower_edge
-from commonground.contributions.embedding_moments import embedding_moment_sizes, embedding_moment_sums
+from commonground.clipping.grid import lower_edge
+from commonground.clipping.sums import from_symmetric_half
+from commonground.data.users import Users
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
+from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean
-from commonground.users import Users
 
 CLIP_QUANTILE = 0.5  # moments differ little from person to person: the median loses few and bounds all
 

@@ -7,11 +7,11 @@ from typing import Literal
 
 import numpy as np
 
+from commonground.data.users import Users
 from commonground.denoise.spectra import visible_rank, without_single_features
 from commonground.steps.initial_embedding import release_direction_moment
 from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean
-from commonground.users import Users
 
 
 def release_noisy_start(

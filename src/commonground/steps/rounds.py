@@ -17,9 +17,11 @@ import numpy as np
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
-from commonground.billboard import Statement
-from commonground.clipping import N_BINS, BinnedSums, BoundedScores, BoundedSum
-from commonground.contributions.gradients import WINDOW
+from commonground.billboard.statement import Statement
+from commonground.clipping.bounded import BoundedScores, BoundedSum
+from commonground.clipping.grid import N_BINS
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Users
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.gate import (
     Perturbed,
@@ -33,7 +35,7 @@ from commonground.gate import (
     select,
 )
 from commonground.ledger import Ledger
-from commonground.users import Users
+from commonground.statistics.gradients import WINDOW
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next

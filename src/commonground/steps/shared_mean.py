@@ -10,12 +10,12 @@ from functools import partial
 
 import numpy as np
 
-from commonground.clipping import BinnedSums
-from commonground.contributions.gradients import mean_feature_sums, mean_gradient_sums
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
+from commonground.statistics.gradients import mean_feature_sums, mean_gradient_sums
 from commonground.steps.rounds import Door, locate_sizes, release_clipped
-from commonground.users import Users
 
 
 @dataclass(frozen=True)

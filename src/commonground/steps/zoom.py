@@ -6,10 +6,10 @@ from collections.abc import Callable
 import numpy as np
 
 from commonground.accounting.budgets import PureBudget
-from commonground.clipping import ScoreSums
-from commonground.contributions.subspace_scores import SMALLEST_SHARE
+from commonground.clipping.sums import ScoreSums
 from commonground.progress import progress_bar
 from commonground.public_draws import PublicGenerator, subspaces_around
+from commonground.statistics.subspace_scores import SMALLEST_SHARE
 from commonground.steps.rounds import Door
 
 # Each stage looks for a subspace this much nearer than the last: the distance to the nearest of N random points in

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.events import Event, GaussianEvent
-from commonground.clipping import BoundedSum
+from commonground.clipping.bounded import BoundedSum
+from commonground.data.users import Users
 from commonground.errors import BudgetError
 from commonground.gate import Release
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 
 def group_of_each(users: Users, n_groups: int) -> np.ndarray:

@@ -28,15 +28,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.clipping import from_symmetric_half
-from commonground.contributions.paper_altmin import SystemSums, normalised_pair_sums, system_sums
+from commonground.clipping.sums import from_symmetric_half
+from commonground.data.users import Users
 from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
 from commonground.gate import Release
+from commonground.statistics.paper.altmin import SystemSums, normalised_pair_sums, system_sums
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 
 @dataclass(frozen=True)

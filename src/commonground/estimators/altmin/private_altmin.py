@@ -7,12 +7,9 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
-from commonground.billboard import Billboard
-from commonground.clipping import BinnedSums
-from commonground.contributions.convex_gradients import convex_gradient_sums, signed_block_sum
-from commonground.contributions.gradients import embedding_gradient_sums
-from commonground.contributions.paper_fedrep import second_half_heads
-from commonground.contributions.residuals import residual_gradient_sums
+from commonground.billboard.board import Billboard
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Block, Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import seen_through, sum_over_people
 from commonground.errors import InputError
@@ -22,13 +19,16 @@ from commonground.gate import randomness_from
 from commonground.heads.convex import LOSSES
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
+from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
+from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.paper.fedrep import second_half_heads
+from commonground.statistics.residuals import residual_gradient_sums
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.moment_system import MomentSystem, release_moment_system
 from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
-from commonground.users import Block, Users
 
 N_ROUNDS = 16
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding

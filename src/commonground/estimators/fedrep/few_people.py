@@ -13,7 +13,7 @@ is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 
   numbers, as much as there is. It is the same in all rounds, so it is averaged over many;
 - **sizes are followed, not measured**: the error shrinks by what the steps take away, so a histogram every 32 rounds is
   enough to stay on track; clipping well below most people's size costs no signal (all are then scaled to one length);
-- **each person sends her best guess** at what is missed, given all that her rows say (``contributions.whitened``);
+- **each person sends her best guess** at what is missed, given all that her rows say (``statistics.whitened``);
 - **the start is looked for in several looks** (``initial_embedding``), and nothing else is paid for: no scales, no prior. What is
   missed is sent against the person's head, a ratio of about one at first, whatever the units of features and labels.
 
@@ -29,13 +29,14 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
-from commonground.clipping import N_BINS, BinnedSums, bin_of, lower_edge
-from commonground.contributions.gradients import WINDOW
-from commonground.contributions.whitened import whitened_gradient_sums
+from commonground.clipping.grid import N_BINS, bin_of, lower_edge
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import SharingWarning
+from commonground.statistics.gradients import WINDOW
+from commonground.statistics.whitened import whitened_gradient_sums
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md
 FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.clipping import ClippedSums
-from commonground.contributions.paper_fedrep import batch_gradient_sums, pair_sums
+from commonground.clipping.sums import ClippedSums
+from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import RecipeWarning
+from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums
 from commonground.steps.rounds import Door
-from commonground.users import Users
 
 
 @dataclass(frozen=True)

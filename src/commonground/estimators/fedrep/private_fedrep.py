@@ -8,11 +8,9 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
-from commonground.billboard import Billboard
-from commonground.clipping import BinnedSums
-from commonground.contributions.gradients import embedding_gradient_sums
-from commonground.contributions.paper_fedrep import second_half_heads
-from commonground.contributions.residuals import residual_gradient_sums
+from commonground.billboard.board import Billboard
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Block, Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
 from commonground.engines.device import on_device
@@ -25,6 +23,9 @@ from commonground.estimators.fedrep.sparse import sparse_recipe
 from commonground.gate import randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
+from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.paper.fedrep import second_half_heads
+from commonground.statistics.residuals import residual_gradient_sums
 from commonground.steps.coordinates import (
     coefficients_for_features,
     release_coordinates,
@@ -38,7 +39,6 @@ from commonground.steps.noisy_start import release_noisy_start
 from commonground.steps.rounds import Door, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
-from commonground.users import Block, Users
 
 N_ROUNDS = 16
 EXPECTED_RANK = 2  # by which the budget is divided where the rank is not known yet

@@ -22,16 +22,16 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
-from commonground.clipping import BinnedSums, from_symmetric_half
-from commonground.contributions.sparse_features import feature_share_sums
-from commonground.contributions.sparse_gradients import pair_direction_sums, sparse_gradient_sums
+from commonground.clipping.sums import BinnedSums, from_symmetric_half
+from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
 from commonground.progress import progress_bar
+from commonground.statistics.sparse_features import feature_share_sums
+from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean
-from commonground.users import Users
 
 N_ROUNDS = 12
 MEAN_ROUNDS = 3  # for a first w₀: on one scale, one round nearly is enough

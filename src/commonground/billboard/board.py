@@ -1,0 +1,187 @@
+"""The billboard: what is published. Arrays, and the statement of what they cost everybody."""
+
+import hashlib
+import math
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+from scipy import sparse
+
+from commonground.accounting.sampled import REPLACE
+from commonground.billboard.claims import UnbelievableError, check_claim, check_finite, check_shapes
+from commonground.billboard.files import reading_board, write_board
+from commonground.billboard.signing import SigningKey, VerifyingKey
+from commonground.billboard.statement import Statement, recorded_spend, spent_as_json
+from commonground.data.features import as_floats, check_features
+from commonground.data.users import Block
+from commonground.errors import InputError
+from commonground.heads.arithmetic import shared_scores
+from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
+from commonground.heads.convex import LOSSES, fit_convex_heads
+from commonground.heads.ridge import Head, fit_heads, head_from
+from commonground.ledger import BookedLedger, Ledger
+
+
+@dataclass(frozen=True)
+class Billboard:
+    """The shared part of everybody's model: θ_j = mean + embedding · head_j, plus intercepts."""
+
+    embedding: np.ndarray  # (d, k), orthonormal columns
+    mean: np.ndarray | None  # (d,) the shared coefficients w₀
+    intercept: float  # shared; a person's own intercept comes on top when fit_intercept
+    fit_intercept: bool
+    feature_names: tuple[str, ...] | None
+    statement: Statement
+    loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
+    prior: np.ndarray | None = None  # (k, k) ridge matrix for heads of people who have few rows
+    local_choice: bool = (
+        False  # a person may keep the shared prediction, or a model of her own rows, in place of a head
+    )
+
+    @property
+    def n_features(self) -> int:
+        return int(self.embedding.shape[0])
+
+    @property
+    def rank(self) -> int:
+        return int(self.embedding.shape[1])
+
+    @property
+    def fingerprint(self) -> str:
+        """Names this billboard's arrays: heads remember which billboard they belong to."""
+        return hashlib.sha256(self._payload()).hexdigest()
+
+    def fit_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
+        """(people, k) heads and (people,) own intercepts for the people of a block, each from her own rows."""
+        model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
+        if block.sparse and self.loss != "square":
+            raise InputError(f"heads for the {self.loss} loss need dense rows. Pass X.toarray().")
+        return fit_heads(*model, self.prior) if self.loss == "square" else fit_convex_heads(*model, self.loss)
+
+    def keep_best(self, block: Block, heads: np.ndarray, own_intercepts: np.ndarray) -> OwnModels:
+        """Where the billboard leaves the choice to people, each keeps what serves her best on her own rows.
+
+        Those who keep no head get zeros in ``heads`` and ``own_intercepts``; models of their own are returned.
+        """
+        if not (self.local_choice and self.loss == "square" and self.rank and isinstance(block.X, np.ndarray)):
+            return OwnModels.nobody(self.n_features)
+        usually = OWN if self.statement.sharing_pays is False else HEAD
+        model = self.embedding, self.mean, self.intercept, self.fit_intercept
+        return keep_best(block, *model, self.prior, usually, heads, own_intercepts)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The shared prediction: what can be said of a person nobody knows."""
+        X = check_features(X, self.n_features, self.feature_names)
+        return shared_scores(X, self.mean, self.intercept)
+
+    def personalize(self, X: Any, y: Any) -> Head:
+        """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget."""
+        X = check_features(X, self.n_features, self.feature_names)
+        y = as_floats(y, "labels").ravel()
+        if len(y) != X.shape[0] or not len(y):
+            raise InputError(
+                f"personalize needs one label for each of one or more rows, got {X.shape[0]} rows, {len(y)} labels."
+            )
+        if not np.isfinite(y).all():
+            raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
+        rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
+        block = Block(rows, y, np.array([0, len(y)]), first=0)
+        heads, intercepts = self.fit_heads(block)
+        own = self.keep_best(block, heads, intercepts)
+        if len(own.people):
+            return Head(own.coef[0, :-1], float(own.coef[0, -1]), heads[0])
+        return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
+
+    # ---- files -------------------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
+        """Write a folder with the arrays and the statement, in place of an older billboard there; nothing else is touched.
+
+        ``sign``: a private key (``commonground keys new``), or its file; the statement, and with it the arrays, is signed.
+        """
+        document = {
+            "feature_names": self.feature_names,
+            "fit_intercept": self.fit_intercept,
+            "loss": self.loss,
+            "local_choice": self.local_choice,
+            **self.statement.to_json(),
+            "epsilon_spent": spent_as_json(self.statement.epsilon_spent),
+        }
+        return write_board(path, self._payload(), document, sign)
+
+    def _payload(self) -> bytes:
+        arrays = {"embedding": np.ascontiguousarray(self.embedding), "intercept": np.array([self.intercept])}
+        if self.mean is not None:
+            arrays["mean"] = np.ascontiguousarray(self.mean)
+        if self.prior is not None:
+            arrays["prior"] = np.ascontiguousarray(self.prior)
+        return bytes(save_arrays(arrays))
+
+    @classmethod
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        public_key: VerifyingKey | str | os.PathLike[str] | None = None,
+    ) -> "Billboard":
+        """Read and verify: a changed byte, a newer schema, a missing part or a claim that cannot be true is an error.
+
+        ``public_key``, or its file: only a board that was signed with the private key to it is read. Without, a board is
+        checked against itself alone, and whoever may write to it can make it agree with itself.
+        """
+        with reading_board(path, public_key) as (document, payload):
+            arrays = load_arrays(payload)
+            names = document["feature_names"]
+            check_finite(arrays)
+            board = cls(
+                embedding=arrays["embedding"],
+                mean=arrays.get("mean"),
+                intercept=float(arrays["intercept"][0]),
+                fit_intercept=bool(document["fit_intercept"]),
+                feature_names=None if names is None else tuple(names),
+                statement=Statement.from_json(document),
+                loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
+                prior=arrays.get("prior"),
+                local_choice=bool(document.get("local_choice", False)),
+            )
+            board._check(arrays, recorded_spend(document))
+            return board
+
+    def _check(self, arrays: dict[str, np.ndarray], spend: float | None) -> None:
+        """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
+        claim, names = self.statement, self.feature_names
+        d, k = claim.n_features, self.rank
+        check_shapes(arrays, {"embedding": (d, k), "intercept": (1,), "mean": (d,), "prior": (k, k)})
+        if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
+            raise UnbelievableError(f"it names {len(names)} features, and has {d}")
+        if claim.parameters.get("rank", k) != k:
+            raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
+        if self.prior is not None and k and not np.linalg.eigvalsh(self.prior)[0] > 0.0:
+            raise UnbelievableError("its prior is not a positive definite matrix")
+        if (claim.unit, claim.relation) != ("person", REPLACE):
+            raise UnbelievableError(
+                f"it claims to protect one {claim.unit} ({claim.relation}); a billboard protects a person"
+            )
+        check_claim(claim, spend)
+        if claim.budgets is not None and not math.isclose(claim.budgets["quantiles"]["1"], claim.epsilon):
+            raise UnbelievableError("the largest personal budget is not the ε that it declares")
+        str(claim)  # what cannot be read out is damaged
+        if claim.private and not claim.events:
+            shared = (*arrays["intercept"], *(() if self.mean is None else self.mean))
+            if any(shared) or self.prior is not None or not np.array_equal(self.embedding, np.eye(d, k)):
+                raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
+
+
+AnyBoard = TypeVar("AnyBoard", bound=Any)  # a dataclass with a statement and a fingerprint
+
+
+def name_each_other(board: AnyBoard, book: Ledger | None) -> AnyBoard:
+    """The board with the entry that paid for it, after the ledger was told the board's fingerprint."""
+    if not isinstance(book, BookedLedger):
+        return board
+    book.published(board.fingerprint)
+    return replace(board, statement=replace(board.statement, ledger=book.entry))

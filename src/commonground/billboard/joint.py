@@ -1,0 +1,197 @@
+"""What learning across owners publishes (P4): the shared parameters, and the statement of what they cost everybody."""
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load as load_arrays
+from safetensors.numpy import save as save_arrays
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
+from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
+from commonground.billboard.files import reading_board, write_board
+from commonground.billboard.signing import SigningKey, VerifyingKey
+from commonground.billboard.statement import entry_from_json, in_words, recorded_spend, spent_as_json
+from commonground.errors import BudgetError
+from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
+
+_KIND = "shared parameters"
+
+
+@dataclass(frozen=True)
+class JointStatement:
+    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
+
+    algorithm: str
+    recipe: str
+    epsilon: float  # declared; math.inf for a model without privacy
+    delta: float
+    unit: str  # "record", "user", "owner"
+    relation: str  # "add-or-remove-one" or "replace-one"
+    n_owners: int
+    n_units: int  # records or users: places in the table, which neighbours have in common
+    sampling_probability: float
+    noise_multiplier: float
+    steps: int
+    simulated: bool
+    noise: str
+    events: tuple[SampledGaussianEvent, ...]
+    ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
+    parameters: dict[str, Any] = field(default_factory=dict)
+    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+
+    @property
+    def private(self) -> bool:
+        return bool(np.isfinite(self.epsilon))
+
+    @cached_property
+    def epsilon_spent(self) -> float:
+        """ε of the steps made, at the declared δ; at most the declared ε."""
+        return epsilon_of_sampled(self.events, self.delta) if self.private else float("inf")
+
+    def __str__(self) -> str:
+        what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"
+        if not self.private:
+            return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
+        if not self.events:
+            return f"{what}. Nothing that depends on anybody's data is published."
+        neighbours = (
+            f"one {self.unit} is replaced by any other (replacement)"
+            if self.relation == REPLACE
+            else f"one {self.unit} is there or is missing, its place left empty (adding or removing)"
+        )
+        all_of_it = {
+            "user": " at one owner with all of its records there (somebody at several owners counts as several users)",
+            "owner": " with all of its records",
+        }.get(self.unit, "")
+        group = max(event.group_size for event in self.events)
+        grouped = f", counted as a group of {group} records (group privacy)," if group > 1 else ""
+        paragraph = (
+            f"{what}. The shared parameters published here are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially "
+            f"private for every {self.unit}: neighbouring data sets differ in that {neighbours}; the number of {self.unit}s "
+            f"is public. They were learned in {self.steps:,} steps; in each, every unit took part with probability q = "
+            f"{self.sampling_probability:g}, its gradient was clipped, and the sum got Gaussian noise of "
+            f"{self.noise_multiplier:.4g} times the clip norm. One {self.unit}{all_of_it}{grouped} spends ε = "
+            f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. An owner's "
+            f"personal parameters are made from the shared ones and its own rows, are not published, and are shown to that "
+            f"owner alone, so all other owners together learn no more than this (joint differential privacy). Inside one "
+            f"owner nothing is protected. Noise: {self.noise}."
+        )
+        paragraph += in_words(self.ledger)
+        if self.simulated:
+            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
+        return paragraph
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "JointStatement":
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in document.items() if name in known}
+        values["events"] = tuple(
+            SampledGaussianEvent.from_dict({"unit": values["unit"], **e}) for e in values["events"]
+        )
+        values["epsilon"] = float(values["epsilon"])
+        values["ledger"] = entry_from_json(values.get("ledger"))
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class SharedParameters:
+    """The billboard of learning across owners: named arrays that everybody may see. No personal parameter is among them."""
+
+    arrays: dict[str, np.ndarray]
+    statement: JointStatement
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(self._payload()).hexdigest()
+
+    def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
+        """Write a folder with the arrays and the statement, in place of an older board; ``sign`` as in ``Billboard.save``."""
+        spent = {"epsilon_spent": spent_as_json(self.statement.epsilon_spent)}
+        return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json(), **spent}, sign)
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
+    ) -> "SharedParameters":
+        """Read and verify, as ``Billboard.load`` does."""
+        with reading_board(path, public_key) as (document, payload):
+            if document["kind"] != _KIND:
+                raise ValueError
+            board = cls(load_arrays(payload), JointStatement.from_json(document))
+            board._check(recorded_spend(document))
+            return board
+
+    def _check(self, spend: float | None) -> None:
+        """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
+        claim = self.statement
+        check_finite(self.arrays)
+        check_claim(claim, spend)
+        str(claim)  # what cannot be read out is damaged
+        if not claim.private:
+            return
+        if not claim.events and self.arrays:
+            raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
+        if claim.events and not (
+            claim.steps <= sum(event.steps for event in claim.events)
+            and any(event.noise_multiplier == claim.noise_multiplier for event in claim.events)
+            and all(event.sampling_probability == claim.sampling_probability for event in claim.events)
+        ):
+            raise UnbelievableError("the steps that it tells of are not those that its releases paid for")
+
+    def _payload(self) -> bytes:
+        return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
+
+
+@contextmanager
+def paying(
+    ledger: Ledger | SharedLedger | None, budget: Budget, events: Sequence[SampledGaussianEvent], resumed: bool = False
+) -> Iterator[Ledger]:
+    """What a run's steps are charged to, all of them before the first is drawn.
+
+    A resumed run was paid for when it began: a ledger that knows its very releases is not charged again.
+    """
+    paid = ledger.paid_before(budget, events) if resumed and isinstance(ledger, StepLedger | InMemoryLedger) else None
+    if ledger is None or paid is not None:
+        yield paid or InMemoryLedger(budget)
+    elif isinstance(ledger, StepLedger):
+        with ledger.reserve_steps(budget, events, events[0].name) as book:
+            yield book
+    elif isinstance(ledger, SharedLedger):
+        raise BudgetError(
+            "this ledger cannot book trainings on samples. Use a DurableLedger, or one for this run alone."
+        )
+    else:
+        yield ledger
+
+
+def refuse_unprotected(ledger: Ledger | SharedLedger | None, collaboration: str) -> None:
+    """What has no protection costs more than any ledger holds: with one, it is not trained at all."""
+    if ledger is not None and collaboration == "without-dp":
+        raise BudgetError(
+            "collaboration='without-dp' publishes everybody's data unprotected (ε = ∞), which no ledger can pay for. Train it "
+            "without ledger= and publish nothing, or use collaboration='joint-dp'."
+        )
+
+
+def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds shared parameters rather than a billboard of people."""
+    try:
+        return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False

@@ -1,0 +1,130 @@
+"""The statement: what a published board cost everybody, in numbers and in one honest paragraph."""
+
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+
+from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
+from commonground.billboard.files import _SPEND_SINCE
+from commonground.ledger import LedgerEntry
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
+
+    algorithm: str
+    recipe: str
+    epsilon: float  # declared; math.inf for a model without privacy
+    delta: float
+    n_users: int
+    n_features: int
+    simulated: bool
+    noise: str
+    events: tuple[Event, ...]
+    unit: str = "person"
+    relation: str = "replace-one"
+    budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
+    custody: str = ""  # who held the rows, and what the server saw before the noise; empty: one operator had them all
+    sharing_pays: bool | None = None  # whether what is shared can be expected to beat own data; None: not judged
+    ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
+    parameters: dict[str, Any] = field(default_factory=dict)
+    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+
+    @cached_property
+    def epsilon_spent(self) -> float:
+        """The ε of the releases made, at the declared δ; at most the declared ε."""
+        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
+
+    @property
+    def private(self) -> bool:
+        return bool(np.isfinite(self.epsilon))
+
+    @property
+    def _composition(self) -> str:
+        kinds = {type(event) for event in self.events}
+        if kinds == {GaussianEvent}:
+            return "by exact Gaussian composition"
+        if all(issubclass(kind, PureEvent) for kind in kinds):
+            return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
+        return "by composition of their privacy loss distributions"
+
+    def __str__(self) -> str:
+        what = f"{self.algorithm} (recipe {self.recipe!r}), trained on {self.n_users:,} people"
+        if not self.private:
+            return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
+        if not self.events:
+            return f"{what}. Nothing that depends on anybody's data is published."
+        public = "the number of people is"
+        whose, cost = f"(ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for every person", ""
+        if self.budgets is not None:
+            quantiles, absent = self.budgets["quantiles"], self.budgets["taking no part"]
+            spread = f"from {quantiles['0']:g} to {quantiles['1']:g}, median {quantiles['0.5']:g}"
+            nobody = f"; {absent:,} take no part" if absent else ""
+            whose = (
+                f"(ε_i, δ = {self.delta:g})-differentially private for every person i, with an ε_i of her own "
+                f"({spread}{nobody})"
+            )
+            public = "the number of people and everybody's ε are"
+            cost = " to the person with the largest budget, and to everybody else no more than her own"
+        paragraph = (
+            f"{what}. What is published here is {whose}: the unit is one {self.unit} with all of her rows, and "
+            f"neighbouring data sets differ in that one person's whole data is replaced by any other; {public} public. "
+            f"The published values are the only ones that depend on more than one person's data. They passed one gate in "
+            f"{len(self.events)} noisy releases, which together cost ε = {self.epsilon_spent:.4g} at this δ "
+            f"{self._composition}{cost}. "
+            f"A person's head is made from the billboard and her own rows and is shown to her alone, so all other people "
+            f"together learn no more about her than this (joint differential privacy). Noise: {self.noise}."
+        )
+        if self.custody:
+            paragraph += f" {self.custody}"
+        if self.sharing_pays is False:
+            paragraph += (
+                " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "
+                "data alone will mostly do better."
+            )
+        paragraph += in_words(self.ledger)
+        if self.simulated:
+            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
+        return paragraph
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)
+        document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> "Statement":
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in document.items() if name in known}
+        values["events"] = tuple(event_from_dict(event) for event in values["events"])
+        values["epsilon"] = float(values["epsilon"])
+        values["ledger"] = entry_from_json(values.get("ledger"))
+        return cls(**values)
+
+
+def in_words(entry: LedgerEntry | None) -> str:
+    """A sentence of the statement."""
+    if entry is None:
+        return ""
+    return (
+        f" A ledger has it as reservation {entry.reservation} of the population {entry.population!r}, whose chain had "
+        f"reached event {entry.sequence}, hash {entry.head[:12]}…, by its last release."
+    )
+
+
+def entry_from_json(document: Any) -> LedgerEntry | None:
+    return None if document is None else LedgerEntry.from_json(document)
+
+
+def spent_as_json(epsilon: float) -> float | str:
+    return epsilon if np.isfinite(epsilon) else "inf"
+
+
+def recorded_spend(document: dict[str, Any]) -> float | None:
+    """What the writer said was spent; None in files from before that was written down."""
+    return float(document["epsilon_spent"]) if document["schema_version"] >= _SPEND_SINCE else None

@@ -1,0 +1,278 @@
+"""`commonground ledger`: open | show | events | verify | check | export | settle."""
+
+import json
+import os
+import socket
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Set
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from commonground.accounting.budgets import budget_of
+from commonground.billboard.files import place_for_board
+from commonground.data.tables import read_rows
+from commonground.errors import InputError, PrivacyWarning
+from commonground.interrupts import before_the_end
+from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards
+from commonground.ledger.chain import Account, LedgerError
+from commonground.ledger.durable import DurableLedger, Population, summary
+
+ledger_app = typer.Typer(
+    help="The durable budget: what may be spent on whom, what was, and what is left.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Ledger = Annotated[str, typer.Argument(help="A file such as budget.db, or postgresql://user@host/database.")]
+Name = Annotated[str, typer.Option("--population", help="Name of the group of people.")]
+AnyName = Annotated[str | None, typer.Option("--population", help="Only this group of people; all by default.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+
+
+@ledger_app.command("open")
+def open_(
+    ledger: Ledger,
+    population: Name,
+    epsilon: Annotated[float, typer.Option(help="Everything that may ever be spent on these people.")],
+    delta: Annotated[float, typer.Option(help="δ of that budget; well below 1 / number of people, or 0.")] = 1e-6,
+    personal: Annotated[
+        Path | None,
+        typer.Option(help="Table with a smaller ε of their own for some people (columns user_id, epsilon)."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Declare a population and its total budget; makes the ledger where there is none."""
+    budget = budget_of(epsilon, delta)
+    budgets = None if personal is None else _personal_budgets(personal)
+    people = DurableLedger(ledger, create=True).open_population(population, budget, budgets)
+    if as_json:
+        _print_json(summary(people.account()))
+    else:
+        typer.echo(f"Opened. {people.left_in_words()}")
+
+
+@ledger_app.command()
+def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) -> None:
+    """What each population has spent and has left, and which reservations are still open."""
+    book = DurableLedger(ledger)
+    names = book.populations() if population is None else [population]
+    accounts = [book.population(name).account() for name in names]
+    if as_json:
+        _print_json({"ledger": book.name, "populations": [summary(account) for account in accounts]})
+        return
+    table = Table(title=f"Ledger {escape(book.name)}")
+    for heading in (
+        "population",
+        "budget (ε, δ)",
+        "charged ε",
+        "booked ε",
+        "left ε",
+        "share of μ²",
+        "fits",
+        "open",
+        "events",
+    ):
+        table.add_column(heading, justify="left" if heading == "population" else "right")
+    for account in accounts:
+        table.add_row(*_cells(account))
+    console = Console()
+    console.print(table)
+    console.print("Gaussian costs add as squares (μ²), so these ε do not add up by themselves.", highlight=False)
+    for account in accounts:
+        for booking in account.open.values():
+            console.print(
+                f"Open reservation {booking.id} of {account.population!r}: ε = {booking.epsilon:g} booked, {booking.charges} "
+                f"releases charged, for {booking.purpose or 'an unnamed fit'} by {booking.by} since {booking.at}. If that "
+                f"process is dead: commonground ledger settle {book.name} {booking.id} --population {account.population}",
+                markup=False,
+                highlight=False,
+                soft_wrap=True,
+            )
+
+
+@ledger_app.command()
+def events(ledger: Ledger, population: Name, as_json: AsJson = False) -> None:
+    """Every event of a population in order, after checking the chain."""
+    rows = [(json.loads(body), hash_) for body, hash_ in DurableLedger(ledger).population(population).events()]
+    if as_json:
+        _print_json({"population": population, "events": [{**event, "hash": hash_} for event, hash_ in rows]})
+        return
+    table = Table(title=f"Events of {escape(population)}")
+    for heading in ("#", "when (UTC)", "what", "reservation", "μ", "details", "hash"):
+        table.add_column(heading, justify="right" if heading in "#μ" else "left", no_wrap=heading in ("#", "what"))
+    for event, hash_ in rows:
+        release = event.get("event", event)
+        cells = (
+            str(event["seq"]),
+            event["at"][:19],
+            event["kind"],
+            event.get("reservation", ""),
+            f"{release['mu']:.4g}" if release.get("mu") else "",
+            release.get("name") or event.get("purpose", ""),
+            hash_[:12],
+        )
+        table.add_row(*map(escape, cells))
+    Console().print(table)
+
+
+@ledger_app.command()
+def verify(
+    ledger: Ledger,
+    population: AnyName = None,
+    head: Annotated[
+        str | None, typer.Option(help="A hash noted earlier (show --json, export): must still be in the chain.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check the database and the hash chain of every population from the first event on."""
+    if head is not None and population is None:
+        raise InputError("--head belongs to one population; add --population NAME.")
+    book = DurableLedger(ledger)
+    accounts = book.verify()
+    if population is not None:
+        people = book.population(population)
+        if head is not None and not people.contains_head(head):
+            raise LedgerError(
+                f"the hash {head} is not in the chain of population {population!r}: this ledger is older than that hash, or "
+                "another one. Spending that it does not know of may have happened; go back to a newer backup."
+            )
+        accounts = {population: people.account()}
+    if as_json:
+        _print_json({"ledger": book.name, "verified": [summary(account) for account in accounts.values()]})
+        return
+    for name, account in accounts.items():
+        typer.echo(f"{name}: {account.count} events verified; last hash {account.head}")
+    typer.echo(f"{book.name} is sound. Keep the last hashes elsewhere: `verify --head` then notices an older copy.")
+
+
+@ledger_app.command()
+def check(
+    ledger: Ledger,
+    boards: Annotated[
+        Path, typer.Option(help="A board, or a folder of boards; all that was ever published, if you can.")
+    ],
+    as_json: AsJson = False,
+) -> None:
+    """Compare boards with the ledger: one that was not booked, or that this ledger is too old to know, is named."""
+    book = DurableLedger(ledger)
+    book.verify()
+    found = {str(folder): problem_with(folder, book) for folder in boards_in(boards)}
+    if not found:
+        raise InputError(f"{boards} is no board and holds none. Give the folder that `commonground train --out` wrote.")
+    problems = {folder: problem for folder, problem in found.items() if problem is not None}
+    if as_json:
+        _print_json({"ledger": book.name, "boards": [{"board": b, "problem": p} for b, p in found.items()]})
+    else:
+        for folder, problem in found.items():
+            typer.echo(f"{folder}: {'booked, and as the ledger has it' if problem is None else f'PROBLEM: {problem}'}")
+    if problems:
+        raise LedgerError(
+            f"{len(problems)} of {len(found)} boards and the ledger {book.name} do not belong together. If this ledger is an "
+            "older copy, spend nothing from it: go on with the newest there is."
+        )
+
+
+@ledger_app.command()
+def export(
+    ledger: Ledger,
+    out: Annotated[Path | None, typer.Option("--out", help="File to write; standard output by default.")] = None,
+) -> None:
+    """Everything as one JSON document, verified; the events exactly as they were hashed."""
+    document = DurableLedger(ledger).export()
+    if out is None:
+        _print_json(document)
+        return
+    # A draft that is renamed: an export that failed half-way must not look like one.
+    handle, draft = tempfile.mkstemp(prefix=f".{out.name}-", dir=out.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(document, file, indent=2, ensure_ascii=False)
+        os.replace(draft, out)
+    except BaseException:
+        os.unlink(draft)
+        raise
+    typer.echo(f"Exported {len(document['populations'])} populations to {out}.")
+
+
+@ledger_app.command()
+def settle(
+    ledger: Ledger,
+    reservation: Annotated[str, typer.Argument(help="The reservation that `ledger show` lists as open.")],
+    population: Name,
+    as_json: AsJson = False,
+) -> None:
+    """Give back what an abandoned reservation did not use. Safe: each release was charged before it was made."""
+    people = DurableLedger(ledger).population(population)
+    people.settle(reservation)
+    if as_json:
+        _print_json(summary(people.account()))
+    else:
+        typer.echo(f"Settled {reservation} at what it had charged. {people.left_in_words()}")
+
+
+def population_for_training(ledger: str | None, population: str | None, out: Path) -> Population | None:
+    """The population that pays for `train`; no budget may be spent on a result that has no place to go."""
+    if (ledger is None) != (population is None):
+        raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
+    if ledger is None or population is None:
+        return None
+    with place_for_board(out):
+        people = DurableLedger(ledger).population(population)
+    refuse_older_than_boards(people, out)
+    refuse_older_than_boards(people, out.absolute().parent)
+    known = set(people.account().open)
+    before_the_end(lambda: _settle_own(people, known))
+    return people
+
+
+def _settle_own(people: Population, known: Set[str]) -> None:
+    """Give back what this process booked and did not charge, should an interruption have come in the way of it."""
+    me = f"{socket.gethostname()}:{os.getpid()}"
+    try:
+        for booking in people.account().open.values():
+            if booking.by == me and booking.id not in known:
+                people.settle(booking.id)
+    except LedgerError as unsettled:
+        warnings.warn(
+            f"the reservation of this run stays booked until it is settled: {unsettled}", PrivacyWarning, stacklevel=1
+        )
+
+
+def _cells(account: Account) -> tuple[str, ...]:
+    facts = summary(account)
+    budget = f"{facts['epsilon']:g}, {facts['delta']:g}"
+    if account.personal:
+        budget += f"; personal from {account.personal[0][0]:g}"
+    return (
+        escape(account.population),
+        budget,
+        f"{facts['epsilon_charged']:.4f}",
+        f"{facts['epsilon_booked']:.4f}",
+        f"{facts['epsilon_left']:.4f}",
+        f"{account.booked_rounds / account.most_rounds:.1%}"
+        if account.booked_rounds
+        else f"{float(account.booked / account.limit):.1%}"
+        if account.limit
+        else "–",
+        str(account.fits),
+        str(len(account.open)),
+        str(account.count),
+    )
+
+
+def _personal_budgets(path: Path) -> dict[float, int]:
+    ids, values = read_rows(path, "user_id", ["epsilon"])
+    if not len(ids) or len(set(ids.to_pylist())) != len(ids):
+        raise InputError(f"{path} must name one ε for each person, each person once; it has a person twice, or nobody.")
+    return dict(Counter(float(value) for value in values[:, 0]))
+
+
+def _print_json(document: dict[str, Any]) -> None:
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

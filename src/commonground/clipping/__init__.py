@@ -1,0 +1,1 @@
+"""Clip each person, add up: the only place where a private value gets its sensitivity."""

@@ -1,0 +1,342 @@
+"""Clip each person, add up: the only place where a private sum gets its sensitivity.
+
+A person's contribution is a vector (or matrix) whose size is not known in advance. People are sorted into bins of half
+an octave by the norm of their contribution, on a fixed public grid from 2⁻⁶⁰ to 2⁶⁰, and for each bin the sum is kept
+twice: as it is (``raw``) and with every contribution scaled to norm one (``unit``). Who sends less than the grid begins with
+sends nothing (``bin_of``). From that, the sum clipped at any bin edge C follows without reading the rows again:
+
+    Σ_j min(1, C/‖g_j‖) g_j  =  Σ_{bins below C} raw  +  C · Σ_{bins above C} unit.
+
+So one read of the rows serves both releases of a round: first the histogram of sizes, which (noised) chooses C, then the
+sum clipped at that C.
+
+A person may count less than others, w_j ≤ 1 (``Users.weighted``): her clipped contribution is multiplied by w_j in sums and
+histograms alike, so replacing her moves each of them by w_j times the stated sensitivity, and she spends w_j times the
+stated μ (``accounting.personal``).
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from commonground.clipping.bounded import SCORE_UNIT, BoundedScores, BoundedSum, rounding_margin
+from commonground.clipping.grid import CHUNK, N_BINS, bins_of, checked_edge, clip_factors, squared_norms
+
+
+@dataclass(frozen=True, repr=False)
+class ScoreSums:
+    """Σ_j score_j(candidate) over people, for scores between 0 and 1, in units of 2⁻³⁰; private.
+
+    Whole numbers add without rounding, in any order: the sensitivity is exactly one score, and the sum does not depend
+    on how people were cut into blocks. An int64 holds the scores of 2³³ people.
+    """
+
+    value: np.ndarray  # (candidates,) int64
+
+    def __repr__(self) -> str:
+        return "<ScoreSums: private>"
+
+    def __add__(self, other: "ScoreSums") -> "ScoreSums":
+        return ScoreSums(self.value + other.value)
+
+    def bounded(self, name: str) -> BoundedScores:
+        """A person adds 0 to 1 to each candidate, so her replacement moves each by at most 1."""
+        return BoundedScores(self.value, SCORE_UNIT, name)
+
+
+@dataclass(frozen=True, repr=False)
+class SizeCounts:
+    """How many people fall in each of some bins of the public grid, each counting her weight; private.
+
+    Weights are multiples of 2⁻²⁰, so that adding them up is exact.
+    """
+
+    counts: np.ndarray  # (bins,)
+
+    def __repr__(self) -> str:
+        return "<SizeCounts: private>"
+
+    def __add__(self, other: "SizeCounts") -> "SizeCounts":
+        return SizeCounts(self.counts + other.counts)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a person takes one from a bin and adds one to another: √2."""
+        return BoundedSum(np.asarray(self.counts, dtype=np.float64), math.sqrt(2.0), name)
+
+
+@dataclass(frozen=True, repr=False)
+class BinnedSums:
+    """Sums over people kept apart by the size of the contribution; private, like the BoundedSums made from it."""
+
+    counts: np.ndarray  # (N_BINS,) people per bin, each counting her weight
+    raw: np.ndarray  # (window, k, d) sums of the contributions of the people in a bin of the window
+    unit: np.ndarray  # (window, k, d) the same, every contribution scaled to norm one
+    lowest: int  # first bin of the window; smaller contributions are in the window's first bin, larger in its last
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<BinnedSums: private>"
+
+    def __add__(self, other: "BinnedSums") -> "BinnedSums":
+        assert self.lowest == other.lowest
+        return BinnedSums(
+            self.counts + other.counts,
+            self.raw + other.raw,
+            self.unit + other.unit,
+            self.lowest,
+            self.n_users + other.n_users,
+        )
+
+    @classmethod
+    def of(cls, contributions: np.ndarray, weights: np.ndarray, lowest: int, window: int) -> "BinnedSums":
+        """Bin and add up (people, k, d) contributions that are already at hand."""
+        squared = squared_norms(contributions)  # what is not finite lands in bin 0
+        bins = bins_of(squared)
+        norms = np.sqrt(np.where(bins > 0, squared, 1.0))[:, None, None]
+        raw = np.zeros((window, *contributions.shape[1:]))
+        unit = np.zeros_like(raw)
+        at = np.clip(bins - lowest, 0, window - 1)
+        for start in range(0, len(bins), CHUNK):
+            people = np.arange(start, min(start + CHUNK, len(bins)))
+            people = people[bins[people] > 0]
+            weighted = weights[people, None, None] * contributions[people]
+            for to, values in ((raw, weighted), (unit, weighted / norms[people])):
+                part = np.zeros_like(to)
+                np.add.at(part, at[people], values)
+                to += part
+        return cls(np.bincount(bins, weights, minlength=N_BINS), raw, unit, lowest, len(bins))
+
+    @property
+    def total_weight(self) -> float:
+        """How many people in full all people together count; public, as budgets and n are."""
+        return float(self.counts.sum())
+
+    def whole_histogram(self, name: str) -> BoundedSum:
+        """How many people send contributions of which size, over the whole grid."""
+        return SizeCounts(self.counts).bounded(name)
+
+    def histogram(self, name: str) -> BoundedSum:
+        """The same for the bins of the window only; a person outside of it does not count. √2 all the more."""
+        return SizeCounts(self.counts[self.lowest : self.lowest + len(self.raw)]).bounded(name)
+
+    def clipped_at(self, edge: int, name: str) -> BoundedSum:
+        """The sum of the contributions, each clipped to the lower edge of bin ``edge``; replacing one moves it by 2C."""
+        clip_norm, cut = checked_edge(edge, self.lowest, len(self.raw)), edge - self.lowest
+        value = self.raw[:cut].sum(axis=0) + clip_norm * self.unit[cut:].sum(axis=0)
+        return BoundedSum(value, 2.0 * clip_norm * (1.0 + rounding_margin(self.n_users)), name)
+
+
+@dataclass(frozen=True, repr=False)
+class ClippedSums:
+    """A sum of contributions that were multiplied by their ``clip_factors``; private."""
+
+    value: np.ndarray
+    clip_norm: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<ClippedSums: private>"
+
+    def __add__(self, other: "ClippedSums") -> "ClippedSums":
+        assert self.clip_norm == other.clip_norm
+        return ClippedSums(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a contribution of norm at most C by another moves the sum by at most 2C."""
+        return BoundedSum(self.value, 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name)
+
+
+@dataclass(frozen=True, repr=False)
+class DirectionSums:
+    """Σ_j u_j u_jᵀ over people, for vectors of norm at most one; private."""
+
+    second_moment: np.ndarray  # (d, d)
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<DirectionSums: private>"
+
+    def __add__(self, other: "DirectionSums") -> "DirectionSums":
+        return DirectionSums(self.second_moment + other.second_moment, self.n_users + other.n_users)
+
+    @classmethod
+    def of(cls, directions: np.ndarray, weights: np.ndarray) -> "DirectionSums":
+        """Clip each row to norm one and add up the outer products, each times its person's weight."""
+        factors = clip_factors(squared_norms(directions), 1.0)
+        finite = np.where(factors[:, None] > 0.0, directions, 0.0)
+        inside = finite * (factors * np.sqrt(weights))[:, None]
+        chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
+        return cls(sum(chunk.T @ chunk for chunk in chunks), len(inside))
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖uuᵀ − wwᵀ‖² = ‖u‖⁴ + ‖w‖⁴ − 2⟨u,w⟩² ≤ 2: replacing a person moves the sum by √2, whatever she sends."""
+        return BoundedSum(
+            symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class FeatureShares:
+    """Σ_j e_j over people, for vectors without negative entries and of norm at most one; private."""
+
+    value: np.ndarray  # (d,)
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<FeatureShares: private>"
+
+    def __add__(self, other: "FeatureShares") -> "FeatureShares":
+        return FeatureShares(self.value + other.value, self.n_users + other.n_users)
+
+    @classmethod
+    def of(cls, energies: Any, weights: np.ndarray) -> "FeatureShares":
+        """Scale each row of a (people, d) csr_array of squares to norm one and add up, each times its person's weight."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            norms = np.sqrt(energies.power(2).sum(axis=1))
+            factors = np.where((norms > 1e-100) & np.isfinite(norms), weights / norms, 0.0)
+        energies.data[~np.isfinite(energies.data)] = 0.0
+        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+        return cls(sum(energies[some].T @ factors[some] for some in chunks), len(factors))
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖e − f‖² = ‖e‖² + ‖f‖² − 2⟨e,f⟩ ≤ 2, as ⟨e,f⟩ ≥ 0 where no entry is negative: √2, whatever she has."""
+        return BoundedSum(self.value, math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name)
+
+
+@dataclass(frozen=True, repr=False)
+class SymmetricSums:
+    """A sum of symmetric matrices, each of Frobenius norm at most ``clip_norm``; private."""
+
+    value: np.ndarray  # (p, p)
+    clip_norm: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: private>"
+
+    def __add__(self, other: Self) -> Self:
+        assert self.clip_norm == other.clip_norm
+        return type(self)(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """Replacing a matrix of norm at most C by another moves the sum by at most 2C, and so its symmetric half."""
+        return BoundedSum(
+            symmetric_half(self.value), 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name
+        )
+
+
+class PositiveSums(SymmetricSums):
+    """The same for positive semi-definite matrices."""
+
+    def bounded(self, name: str) -> BoundedSum:
+        """‖A − B‖² = ‖A‖² + ‖B‖² − 2 tr(AB) ≤ 2C², as tr(AB) ≥ 0 for positive A and B: √2·C instead of 2C."""
+        margin = 1.0 + rounding_margin(self.n_users)
+        return BoundedSum(symmetric_half(self.value), math.sqrt(2.0) * self.clip_norm * margin, name)
+
+
+@dataclass(frozen=True, repr=False)
+class MomentSums:
+    """Σ_j w_j · mean_i z_ij z_ijᵀ over people, for rows z with ‖z‖² at most ``squared_radius``; private."""
+
+    value: np.ndarray  # (p, p)
+    squared_radius: float
+    n_users: int
+
+    def __repr__(self) -> str:
+        return "<MomentSums: private>"
+
+    def __add__(self, other: "MomentSums") -> "MomentSums":
+        assert self.squared_radius == other.squared_radius
+        return MomentSums(self.value + other.value, self.squared_radius, self.n_users + other.n_users)
+
+    def bounded(self, name: str) -> BoundedSum:
+        """As for ``DirectionSums``: √2 r² between two z zᵀ with ‖z‖ ≤ r, so between two means of such matrices, too."""
+        return BoundedSum(
+            symmetric_half(self.value),
+            math.sqrt(2.0) * self.squared_radius * (1.0 + rounding_margin(self.n_users)),
+            name,
+        )
+
+    def bounded_ridge(self, alpha: float, total_weight: float, radius: float, name: str) -> BoundedSum:
+        """The ridge coefficients themselves, z = (x, y) with x in [0, 1]^d and |y| ≤ 1 (P3, Theorems 2.1 and 2.3).
+
+        θ minimises Σ_j w_j mean_i (y − θᵀx)² / total_weight + α‖θ‖² over ‖θ‖ ≤ radius. ``total_weight`` is public: it does not
+        depend on who was drawn. A person's gradient at such a θ is at most 2√d(1 + √d·radius), hers is replaced by another's,
+        and the objective is 2α-strongly convex: θ moves by at most 4√d(1 + √d·radius) / (2α·total_weight). Twice the margin:
+        the solver's rounding, about 50 · 2⁻⁵³ · (1 + d/α) of θ, is below that of the sums.
+        """
+        assert radius > 0
+        d = len(self.value) - 1
+        theta = ridge_in_ball(self.value[:d, :d] / total_weight, self.value[:d, d] / total_weight, alpha, radius)
+        sensitivity = ridge_sensitivity(d, alpha, total_weight, radius)
+        return BoundedSum(theta, sensitivity * (1.0 + 2.0 * rounding_margin(self.n_users)), name)
+
+
+def ridge_sensitivity(d: int, alpha: float, total_weight: float, radius: float) -> float:
+    return 2.0 * math.sqrt(d) * (1.0 + math.sqrt(d) * radius) / (alpha * total_weight)
+
+
+def ridge_in_ball(gram: np.ndarray, rhs: np.ndarray, alpha: float, radius: float) -> np.ndarray:
+    """argmin θᵀ gram θ − 2 rhsᵀθ + α‖θ‖² over ‖θ‖ ≤ radius.
+
+    >>> ridge_in_ball(np.eye(2), np.array([3.0, 4.0]), alpha=0.0, radius=1.0).round(6).tolist()
+    [0.6, 0.8]
+    """
+    eigenvalues, vectors = np.linalg.eigh(gram)
+    eigenvalues, along = np.maximum(eigenvalues, 0.0) + alpha, vectors.T @ rhs
+    low, high = 0.0, float(np.linalg.norm(rhs)) / radius  # the constraint's multiplier
+    if np.linalg.norm(along / eigenvalues) <= radius:
+        high = 0.0
+    while high - low > 1e-15 * high:
+        middle = (low + high) / 2
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if np.linalg.norm(along / (eigenvalues + middle)) > radius else (low, middle)
+    return vectors @ (along / (eigenvalues + high))
+
+
+def symmetric_half(matrix: np.ndarray) -> np.ndarray:
+    """The upper triangle with off-diagonals × √2: a vector with the matrix's Frobenius norm.
+
+    >>> float(np.linalg.norm(symmetric_half(np.array([[1.0, 2.0], [2.0, 3.0]])))) == float(np.sqrt(18.0))
+    True
+    """
+    rows, columns = np.triu_indices(len(matrix))
+    return matrix[rows, columns] * np.where(rows == columns, 1.0, math.sqrt(2.0))
+
+
+def from_symmetric_half(half: np.ndarray, d: int) -> np.ndarray:
+    """The inverse of ``symmetric_half``."""
+    rows, columns = np.triu_indices(d)
+    matrix = np.zeros((d, d))
+    matrix[rows, columns] = half / np.where(rows == columns, 1.0, math.sqrt(2.0))
+    matrix[columns, rows] = matrix[rows, columns]
+    return matrix
+
+
+# Room for 32-bit arithmetic in the gradients of the *others*, whose last bits may change with their place in a batch when one
+# more record is there: 2⁻¹⁰ of a clip norm for all of them together. Tests find no change at all.
+SINGLE_PRECISION_MARGIN = 2.0**-10
+
+
+@dataclass(frozen=True, repr=False)
+class SampledSum:
+    """The sum over a random sample of units, each contribution clipped to norm at most ``clip_norm``; private."""
+
+    value: np.ndarray  # float64
+    clip_norm: float
+
+    def __repr__(self) -> str:
+        return "<SampledSum: private>"
+
+    @staticmethod
+    def contribution(clip_norm: float) -> float:
+        """The most that one unit's presence moves the sum; rounding included."""
+        return clip_norm * (1.0 + SINGLE_PRECISION_MARGIN)
+
+    def bounded(self, name: str, relation: str) -> BoundedSum:
+        """A unit that is there or missing moves the sum by C, one replaced by another by 2C."""
+        times = {"add-or-remove-one": 1.0, "replace-one": 2.0}[relation]
+        return BoundedSum(self.value, times * self.contribution(self.clip_norm), name, relation)

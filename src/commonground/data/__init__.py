@@ -1,0 +1,1 @@
+"""Rows in: who there is, what columns hold, where rows are read from and kept."""

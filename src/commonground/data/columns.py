@@ -1,0 +1,121 @@
+"""Which columns are used, and are all of their values numbers."""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.fs
+
+from commonground.errors import InputError
+
+# --- columns --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Columns:
+    """The columns that are used."""
+
+    user: str
+    label: str | None  # None where there is nothing to learn: rows to predict
+    features: tuple[str, ...]
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """What becomes the matrix: the features, and the label as the last column."""
+        return self.features if self.label is None else (*self.features, self.label)
+
+
+def choose_columns(names: Sequence[str], user: str, label: str | None, features: Sequence[str] | None) -> Columns:
+    """Check the names asked for against those of the table."""
+    require_unique(names, "The table's columns")
+    if isinstance(features, str):
+        raise InputError(f"features must be a list of column names, got {features!r}. Write features=[{features!r}].")
+    chosen = tuple(name for name in names if name not in (user, label)) if features is None else tuple(features)
+    roles = (user,) if label is None else (user, label)
+    for name in (*roles, *chosen):
+        if name not in names:
+            close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.7)
+            hint = f"Did you mean {close[0]!r}?" if close else "Pass user=, label= and features= by these names."
+            raise InputError(f"There is no column {name!r}; the table has {listing(names)}. {hint}")
+    if user == label:
+        raise InputError(f"user and label are both column {user!r}. Name two different columns.")
+    for name in roles:
+        if name in chosen:
+            raise InputError(
+                f"Column {name!r} is the user or the label, so it cannot be a feature. Drop it from features."
+            )
+    require_unique(chosen, "features")
+    if not chosen and not (label is None and features is not None):  # ids alone may be asked for
+        raise InputError(
+            f"There are no feature columns: the table has {listing(names)}. At least one feature is needed."
+        )
+    return Columns(user, label, chosen)
+
+
+def require_unique(names: Iterable[str], what: str) -> None:
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise InputError(f"{what}: the name {name!r} occurs {count} times. Names must differ: rename or drop one.")
+
+
+def listing(names: Sequence[str], most: int = 20) -> str:
+    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def not_numeric(column: object, held: object) -> InputError:
+    return InputError(
+        f"Column {column!r} is not numeric: it holds {held}. One-hot encode it or turn it into numbers; "
+        "a column that is no feature can be left out with features=[...]."
+    )
+
+
+def matrix_dtype(schema: pa.Schema, columns: Columns) -> np.dtype:
+    """float32 when every feature is float32, else float64; every column must be numeric."""
+    kinds = {name: schema.field(name).type for name in columns.values}
+    for name, kind in kinds.items():
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)) and kind not in (
+            pa.bool_(),
+            pa.null(),  # nothing but missing values, which are reported with their row
+        ):
+            raise not_numeric(name, kind)
+    return np.dtype(np.float32 if all(kinds[name] == pa.float32() for name in columns.features) else np.float64)
+
+
+# --- values ---------------------------------------------------------------------------------------------------------
+
+
+def bad_value(row: int, column: object, what: str) -> InputError:
+    return InputError(
+        f"Row {row} (counting from 0) of column {column!r} is {what}. Every value must be a finite number: "
+        "fill it in or drop the row."
+    )
+
+
+def require_finite(matrix: np.ndarray, names: Sequence[object], first_row: int = 0) -> None:
+    """Name the first row and column that is NaN or infinite."""
+    for start in range(0, len(matrix), 2**16):  # slabs, so that the mask of a large matrix is never held
+        finite = np.isfinite(matrix[start : start + 2**16])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            row += start
+            what = "NaN" if np.isnan(matrix[row, column]) else f"infinite, or too large for {matrix.dtype}"
+            raise bad_value(first_row + row, names[column], what)
+
+
+def to_matrix(batch: pa.RecordBatch, names: Sequence[str], dtype: np.dtype, first_row: int) -> np.ndarray:
+    """Columns to rows, every value checked."""
+    matrix = np.empty((batch.num_rows, len(names)), dtype=dtype)
+    for j, name in enumerate(names):
+        column = batch.column(name)
+        if column.null_count:
+            raise bad_value(first_row + column.is_null().index(True).as_py(), name, "missing")
+        if pa.types.is_decimal(column.type):
+            column = column.cast(pa.float64())
+        with np.errstate(over="ignore"):  # a label too large for float32 becomes inf, and is reported below
+            matrix[:, j] = column.to_numpy(zero_copy_only=False)
+    require_finite(matrix, names, first_row)
+    return matrix

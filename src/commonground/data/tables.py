@@ -1,0 +1,177 @@
+"""Tables of any kind, opened by one function: Arrow, pandas, polars, CSV or Parquet, a file, a folder or an address."""
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.fs
+import pyarrow.parquet as pq
+
+from commonground.data.columns import choose_columns, not_numeric
+from commonground.data.csv import CSV_COPY, GZIP_RATIO, csv_to_parquet, guess_csv_schema, read_csv
+from commonground.data.sources import ArrowSource, ParquetSource, PathLike
+from commonground.data.stores import Scratch, Table
+from commonground.errors import InputError
+from commonground.files import PRIVATE, replacing
+
+
+def open_table(
+    source: Any, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
+) -> Table:
+    """Any kind of table, its columns chosen and checked."""
+    if isinstance(source, str | os.PathLike):
+        return open_path(source, user, label, features, max_memory, scratch)
+    if comes_from(source, "pandas", "DataFrame"):
+        return open_pandas(source, user, label, features)
+    if comes_from(source, "polars", "DataFrame"):
+        source = source.to_arrow()
+    if isinstance(source, pa.RecordBatch):
+        source = pa.Table.from_batches([source])
+    if not isinstance(source, pa.Table):
+        raise InputError(
+            "A table must be a pandas or polars DataFrame, a pyarrow Table, or the path of a .csv, .csv.gz or .parquet "
+            f"file or of a folder of .parquet files, got {type(source).__name__}."
+        )
+    columns = choose_columns(source.column_names, user, label, features)
+    return Table(ArrowSource(source), columns, source.column(user))
+
+
+def column_names(source: Any) -> list[str]:
+    """The names of all columns of any kind of table."""
+    if isinstance(source, str | os.PathLike):
+        paths, files = table_files(source)
+        if paths[0].suffix.lower() == ".parquet":
+            return list(ParquetSource(paths, files).schema.names)
+        return list(guess_csv_schema(paths[0]).names)
+    if isinstance(source, pa.Table | pa.RecordBatch):
+        return list(source.schema.names)
+    return [str(name) for name in getattr(source, "columns", [])]
+
+
+def comes_from(value: object, library: str, class_name: str | None = None) -> bool:
+    """Whether the value's class, or a parent of it, is from a library, which need not be installed."""
+    return any(
+        parent.__module__.partition(".")[0] == library and class_name in (None, parent.__name__)
+        for parent in type(value).__mro__
+    )
+
+
+def open_pandas(frame: Any, user: str, label: str | None, features: Sequence[str] | None) -> Table:
+    names = [str(name) for name in frame.columns]
+    columns = choose_columns(names, user, label, features)
+    arrays = []
+    for name in columns.values:
+        series = frame.iloc[:, names.index(name)]
+        try:
+            arrays.append(pa.array(series, from_pandas=True))
+        except (pa.ArrowException, OverflowError):
+            raise not_numeric(name, f"{series.dtype} values") from None
+    # The ids stay with pandas: a column of UUIDs or of mixed types has no Arrow type.
+    return Table(ArrowSource(pa.table(arrays, names=columns.values)), columns, frame.iloc[:, names.index(user)])
+
+
+def open_path(
+    source: PathLike, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
+) -> Table:
+    paths, files = table_files(source)
+    if paths[0].suffix.lower() == ".parquet":
+        parquet = ParquetSource(paths, files)
+        return Table(parquet, choose_columns(parquet.schema.names, user, label, features))
+    path = paths[0]
+    guessed = guess_csv_schema(path)
+    columns = choose_columns(guessed.names, user, label, features)
+    if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
+        small = read_csv(path, columns)
+        return Table(ArrowSource(small), columns, small.column(user))
+    return Table(ParquetSource([csv_to_parquet(path, columns, guessed, scratch.folder / CSV_COPY)]), columns)
+
+
+def table_files(source: PathLike) -> tuple[list[Path], pa.fs.FileSystem]:
+    """The file itself, or the Parquet files of a folder in the order of their names; and the file system they are on."""
+    if "://" in str(source):
+        return url_files(str(source))
+    path, files = Path(source), pa.fs.LocalFileSystem()
+    if not path.exists():
+        raise InputError(f"There is no file {str(path)!r}. Check the path; the working folder is {os.getcwd()!r}.")
+    if path.is_dir():
+        return parquet_files(path.iterdir(), str(path)), files
+    if not path.name.lower().endswith((".csv", ".csv.gz", ".parquet")):
+        raise InputError(f"{str(path)!r} has an unknown suffix. Give a .csv, .csv.gz or .parquet file, or a folder.")
+    if path.stat().st_size == 0:
+        raise InputError(f"The file {str(path)!r} is empty. It needs column names and rows.")
+    return [path], files
+
+
+def url_files(url: str) -> tuple[list[Path], pa.fs.FileSystem]:
+    """The same for an address such as file:///folder, s3://bucket/folder or gs://…: Parquet only."""
+    try:
+        files, path = pa.fs.FileSystem.from_uri(url)
+        found = files.get_file_info(path)
+        listed = files.get_file_info(pa.fs.FileSelector(path)) if found.type == pa.fs.FileType.Directory else [found]
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{url!r} cannot be opened ({error}). Check the address and the right to read it.") from None
+    if found.type == pa.fs.FileType.NotFound:
+        raise InputError(f"There is nothing at {url!r}. Check the address.")
+    return parquet_files((Path(one.path) for one in listed), url), files
+
+
+def parquet_files(listed: Iterable[Path], folder: str) -> list[Path]:
+    paths = sorted(path for path in listed if path.suffix.lower() == ".parquet" and path.name[0] not in "._")
+    if not paths:
+        raise InputError(f"The folder {folder!r} has no .parquet files directly in it. Put them there or name one.")
+    return paths
+
+
+# --- rows to predict, and files to write ------------------------------------------------------------------------------
+
+
+def read_rows(source: Any, user: str, features: Sequence[str]) -> tuple[Any, np.ndarray]:
+    """Ids and feature values of a table's rows, in their order, all in memory."""
+    return rows_in_order(open_table(source, user, None, features, sys.maxsize, Scratch(None)))
+
+
+def rows_in_order(table: Table) -> tuple[Any, np.ndarray]:
+    X = np.empty((table.source.n_rows, len(table.columns.values)), dtype=table.dtype)
+    for row, first_column, matrix in table.matrices():
+        X[row : row + len(matrix), first_column : first_column + matrix.shape[1]] = matrix
+    ids = pa.chunked_array(table.user_ids(2**16)) if callable(table.user_ids) else table.user_ids
+    return ids, X
+
+
+def write_table(table: pa.Table, path: PathLike) -> Path:
+    """Write .csv or .parquet by the path's suffix, whole or not at all; only this account may read it: it is about people.
+
+    Text in a CSV that a spreadsheet would run as a formula gets an apostrophe in front (`harmless_text`).
+    """
+    target = Path(path)
+    if target.suffix.lower() not in (".csv", ".parquet"):
+        raise InputError(f"Cannot write {str(target)!r}: give a file name that ends in .csv or .parquet.")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target, PRIVATE) as file:
+        if target.suffix.lower() == ".csv":
+            columns = {name: harmless_text(table.column(name)) for name in table.column_names}
+            pa.csv.write_csv(pa.table(columns), file)
+        else:
+            pq.write_table(table, file)
+    return target
+
+
+def harmless_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that begins like a formula (= + - @, also after blanks or in full width) with an apostrophe in front.
+
+    So does text that begins with an apostrophe: whoever takes one away from each such text has the original again.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        return column
+    runs = pc.match_substring_regex(column, r"^(\s*[=+\-@＝＋－＠]|'|[\t\r\n])")
+    return pc.if_else(
+        runs, pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type)), column
+    )

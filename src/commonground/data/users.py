@@ -1,0 +1,369 @@
+"""Rows grouped by person: who there is, and their rows in blocks of whole people.
+
+`ids` finds out who owns which row; `tables` opens what rows come in, and `stores` keeps the grouped rows, in memory or on disk.
+"""
+
+import errno
+from collections.abc import Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from commonground.data.columns import require_finite, require_unique
+from commonground.data.ids import People, as_id_batches, find_people, row_places
+from commonground.data.items import SparseRows, as_csr, item_names, one_hot
+from commonground.data.sources import PathLike
+from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
+from commonground.data.tables import column_names, open_table, read_rows
+from commonground.errors import InputError, UnknownUserError
+
+if TYPE_CHECKING:
+    from commonground.engines import Engine
+from commonground.data.arrays import as_numbers, one_array, two_dimensional
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Whole people, the rows of one person adjacent."""
+
+    X: np.ndarray  # (rows, d) C-contiguous, float32 or float64; a scipy.sparse csr_array where Users are sparse
+    y: np.ndarray  # (rows,) of the same dtype
+    offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
+    first: int  # position of the block's first person in Users.ids
+    weights: np.ndarray | None = None  # (people,) how much each counts, from 0 to 1; None: everybody in full
+
+    def __repr__(self) -> str:
+        return "<Block: private>"
+
+    @property
+    def n_users(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def sparse(self) -> bool:
+        return sparse.issparse(self.X)
+
+    @property
+    def person_weights(self) -> np.ndarray:
+        return np.ones(self.n_users) if self.weights is None else self.weights
+
+
+class Users:
+    """Many people with any number of rows each; made by `from_arrays` or `from_table`.
+
+    >>> users = Users.from_arrays(X=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], y=[1, 2, 3], user_ids=["bo", "al", "bo"])
+    >>> users
+    Users(n_users=2, n_features=2)
+    >>> X, y = users.rows_of("bo")
+    >>> X.tolist(), y.tolist()
+    ([[1.0, 2.0], [5.0, 6.0]], [1.0, 3.0])
+    >>> [(block.first, block.offsets.tolist()) for block in users.blocks()]
+    [(0, [0, 1, 3])]
+
+    People come in table order where each person's rows are adjacent, else sorted by id (in order of first appearance if
+    ids cannot be sorted). The rows of one person keep their order. How many rows there are is private, as is
+    `max_rows_per_user`; the number of people is public.
+    """
+
+    custody = ""  # for the statement: who holds the rows and what others saw of them; empty where one operator has all
+    rows_are_here = True  # False: at nodes, which give sums only
+    sparse: bool = False  # whether rows are scipy.sparse
+
+    def __init__(
+        self,
+        people: People,
+        rows: Rows,
+        *,
+        feature_names: Sequence[str] | None = None,
+        label_name: str | None = None,
+        user_name: str | None = None,
+    ):
+        self._people = people
+        self._rows = rows
+        self.n_users = len(people.offsets) - 1
+        self.n_rows = int(people.offsets[-1])
+        self.n_features = rows.n_features
+        self.max_rows_per_user = int(np.diff(people.offsets).max())
+        self.sparse = isinstance(rows, SparseRows)
+        self.streamed = not isinstance(rows, MemoryRows | SparseRows)
+        self.feature_names = None if feature_names is None else tuple(feature_names)
+        self.label_name = label_name
+        self.user_name = user_name
+        self.budgets: np.ndarray | None = None  # (n,) everybody's own ε, where the table has them
+        self._weights: np.ndarray | None = None
+        self.engine: Engine | None = None  # who reads the rows; None: this process
+
+    def __repr__(self) -> str:
+        return f"Users(n_users={self.n_users}, n_features={self.n_features})"
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None) -> "Users":
+        """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
+
+        X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. A matrix of
+        scipy.sparse stays sparse. Feature names are those given, else those of a DataFrame.
+        """
+        matrix = two_dimensional(X)
+        if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
+            feature_names = list(X.columns)
+        if feature_names is not None:
+            require_unique(feature_names, "feature_names")
+            if len(feature_names) != matrix.shape[1]:
+                raise InputError(f"X has {matrix.shape[1]} columns but feature_names has {len(feature_names)} names.")
+        names = list(range(matrix.shape[1])) if feature_names is None else feature_names
+        is_sparse, n_rows = sparse.issparse(matrix), matrix.shape[0]
+        matrix = as_csr(matrix, names) if is_sparse else as_numbers(matrix, names)
+        label = one_array(y, "y holds a list among its labels. Give one number per row.")
+        if label.ndim != 1:
+            raise InputError(f"y must be one-dimensional, one label per row, got shape {label.shape}. Use y.ravel().")
+        id_batches, keys, n_ids = as_id_batches(user_ids, "user_ids")
+        if not n_rows == len(label) == n_ids:
+            raise InputError(
+                f"X has {n_rows} rows, y has {len(label)} and user_ids has {n_ids}. Give one of each per row."
+            )
+        with np.errstate(over="ignore"):  # a label too large for float32 becomes inf, and is reported below
+            label = as_numbers(label[:, None], ["y"])[:, 0].astype(matrix.dtype, copy=False)
+        if not is_sparse:
+            require_finite(matrix, names)
+        require_finite(label[:, None], ["y"])
+        people = find_people(id_batches, "user_ids", keys)
+        if not people.grouped:
+            order = np.argsort(np.concatenate(list(row_places(people, id_batches, "user_ids"))))
+            matrix, label = matrix[order], label[order]
+        kept = SparseRows if is_sparse else MemoryRows
+        return cls(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
+
+    @classmethod
+    def from_table(
+        cls,
+        source: Any,
+        user: str = "user_id",
+        label: str = "y",
+        features: Sequence[str] | None = None,
+        *,
+        item: str | None = None,
+        items: Any = None,
+        budget: str | None = None,
+        max_memory: int = 2 * 2**30,
+        scratch: PathLike | None = None,
+        engine: str = "local",
+        address: str | None = None,
+        verbose: bool = False,
+    ) -> "Users":
+        """A DataFrame of pandas or polars, a pyarrow Table, a .csv, .csv.gz or .parquet file, or a folder of .parquet.
+
+        Parquet may also be at any address that ``pyarrow.fs`` knows: s3://bucket/folder, gs://…, hdfs://…. Ids in a CSV are text,
+        unless every one of them is a plain whole number (int64, no leading zero, sign, point or space): 007 and 7 are two people.
+
+        ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
+        a person; every fit then keeps to it (fits on the same people add up, as always). A file that needs more than
+        ``max_memory`` bytes as a matrix stays on disk. Parquet grouped by person, with few columns or row groups that are not
+        large, is read as it is; other files through a copy under ``scratch`` (default: the system's temporary folder) that is
+        removed with the object.
+
+        ``engine="ray"`` leaves the rows of Parquet files to the workers of a Ray cluster at ``address`` (None: one on this
+        machine, with all its cores): every fit asks them for sums, and has neither rows nor heads itself. ``max_memory`` is
+        then for each worker, and all nodes must see the files and ``scratch``. ``verbose`` shows how far they are.
+
+        ``item`` names a column of item ids, which becomes the only feature, one-hot and sparse: a row is one person's rating of
+        one item. ``items`` is then the list of all items there are, from the catalogue and not from this table: which items
+        occur in it is private (see ``sparse.one_hot``). Such tables are held in memory, a few bytes a row.
+        """
+        if item is not None or items is not None:
+            if engine != "local":
+                raise InputError("item= is read on this machine only; leave out engine=.")
+            return cls._from_items(source, user, label, features, item, items, budget)
+        if engine not in ("local", "ray"):
+            raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
+        if engine == "local" and address is not None:
+            raise InputError(f"address={address!r} is a Ray cluster's. Pass engine='ray' with it.")
+        if max_memory < 1:
+            raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
+        if engine == "ray":
+            try:
+                from commonground.engines.ray import users_on_ray
+            except ModuleNotFoundError as missing:
+                raise InputError(
+                    f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
+                ) from None
+            return users_on_ray(
+                source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
+                verbose=verbose,
+            )  # fmt: skip
+        folder = Scratch(scratch)
+        try:
+            if budget is not None and features is None:
+                features = [name for name in column_names(source) if name not in (user, label, budget)]
+            users = cls.from_opened(open_table(source, user, label, features, max_memory, folder), max_memory, folder)
+        except BaseException as error:
+            folder.remove()
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
+            raise
+        if budget is not None:
+            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
+        return users
+
+    @classmethod
+    def _from_items(
+        cls, source: Any, user: str, label: str, features: Sequence[str] | None, item: str | None, items: Any,
+        budget: str | None,
+    ) -> "Users":  # fmt: skip
+        if item is None or features is not None:
+            raise InputError("items= goes with item=, the column of item ids, which is then the only feature.")
+        names = item_names(items)
+        ids, labels = read_rows(source, user, [label])
+        item_ids = read_rows(source, item, [])[0]
+        users = cls.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
+        users.label_name, users.user_name = label, user
+        if budget is not None:
+            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
+        return users
+
+    @classmethod
+    def from_opened(cls, table: Table, max_memory: int, scratch: Scratch) -> "Users":
+        """Group the rows of a table by person; every value is checked."""
+        name = f"Column {table.columns.user!r}"
+        id_batches, keys, _ = as_id_batches(table.user_ids, name)
+        people = find_people(id_batches, name, keys)
+        places = None if people.grouped else row_places(people, id_batches, name)
+        rows = load_rows(table, places, max_memory, scratch)
+        columns = table.columns
+        return cls(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
+
+    def one_value_each(self, ids: Any, values: np.ndarray, column: str) -> np.ndarray:
+        """From a column that says the same in all rows of a person, one value for each person."""
+        person = self.index_of(ids)
+        of_person = np.full(self.n_users, np.nan)
+        of_person[person] = values[:, 0]
+        if not np.array_equal(of_person[person], values[:, 0]):
+            several = self.ids.tolist()[int(person[np.argmax(of_person[person] != values[:, 0])])]
+            raise InputError(
+                f"Person {several!r} has several values in column {column!r}. Give her the same in all rows."
+            )
+        return of_person
+
+    @cached_property
+    def ids(self) -> np.ndarray:
+        """One id per person, in block order: an array of numbers, or of Python objects."""
+        return self._people.ids()
+
+    def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
+        """All rows once, in blocks of whole people; the same blocks every time.
+
+        ``max_bytes=None`` means 16 MiB for a streamed table and, as rows in memory are not copied, 512 MiB for others.
+        A block takes up to half of it, since the last block is still in the caller's hands when the next one is read.
+        Only a person with more rows than that makes a larger block, alone. People who take no part (``weighted``) are left out.
+        """
+        if max_bytes is None:
+            max_bytes = (16 if self.streamed else 512) * 2**20
+        if max_bytes < 1:
+            raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
+        offsets = self._people.offsets
+        dense_row = (self.n_features + 1) * self._rows.dtype.itemsize
+        most_rows = max_bytes // (2 * getattr(self._rows, "row_bytes", dense_row))
+        if self._weights is not None and not self._weights.all():
+            yield from self._blocks_of_participants(self._weights, most_rows)
+            return
+        edges = _block_edges(offsets, most_rows)
+        for (first, end), (X, y) in zip(pairwise(edges), self._rows.read(offsets[edges]), strict=True):
+            weights = None if self._weights is None else self._weights[first:end]
+            yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
+
+    @property
+    def total_weight(self) -> float:
+        """How many people in full all people together count."""
+        return float(self.n_users if self._weights is None else self._weights.sum())
+
+    def _blocks_of_participants(self, weights: np.ndarray, most_rows: int) -> Iterator[Block]:
+        """Blocks of those with a weight; their edges do not depend on the others' rows."""
+        offsets, takes_part = self._people.offsets, weights > 0
+        sizes = np.diff(offsets)
+        edges = _block_edges(np.concatenate([[0], np.cumsum(sizes * takes_part)]), most_rows)
+        reads = np.union1d(edges, _block_edges(offsets, most_rows))
+        ends, waiting, first = set(edges), [], 0
+        for (start, end), (X, y) in zip(pairwise(reads.tolist()), self._rows.read(offsets[reads]), strict=True):
+            here = takes_part[start:end]
+            rows = np.repeat(here, sizes[start:end])
+            waiting.append((X[rows], y[rows]))
+            if end in ends:
+                part = np.flatnonzero(takes_part[first:end]) + first
+                if len(part):
+                    parts, labels = zip(*waiting, strict=True)
+                    X, y = (sparse.vstack if self.sparse else np.concatenate)(parts), np.concatenate(labels)
+                    yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
+                waiting, first = [], end
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """How much each person counts, from 0 to 1; None: everybody in full."""
+        return self._weights
+
+    def weighted(self, weights: np.ndarray) -> "Users":
+        """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        assert weights.shape == (self.n_users,)
+        assert ((weights >= 0) & (weights <= 1)).all()
+        same = copy(self)
+        same._weights = weights
+        return same
+
+    def scaled(self, scales: np.ndarray) -> "Users":
+        """The same people with each of their (sparse) features times a public number."""
+        assert isinstance(self._rows, SparseRows)
+        same = copy(self)
+        same._rows = self._rows.scaled(scales)
+        return same
+
+    def index_of(self, ids: Any) -> np.ndarray:
+        """The position of each id in `ids`, -1 for people who are not here."""
+        if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+            raise InputError(
+                f"ids must be a list or an array of ids, got {ids!r:.80}. Write [{ids!r:.80}] for one person."
+            )
+        if isinstance(getattr(ids, "dtype", None), np.dtype) and ids.dtype.kind == self.ids.dtype.kind in "iu":
+            wanted = np.asarray(ids)
+            sorter = self._sorter
+            found = sorter[np.minimum(np.searchsorted(self.ids, wanted, sorter=sorter), self.n_users - 1)]
+            return np.where(self.ids[found] == wanted, found, -1)
+        for as_list in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
+            if hasattr(ids, as_list):
+                ids = getattr(ids, as_list)()
+        position_of = self._position_of
+        try:
+            return np.fromiter((position_of.get(one, -1) for one in ids), dtype=np.int64, count=len(ids))
+        except TypeError as error:
+            raise InputError(f"ids holds something that cannot be an id ({error}). Pass one id per entry.") from None
+
+    def rows_of(self, user_id: Any) -> tuple[np.ndarray, np.ndarray]:
+        """One person's X and y."""
+        position = int(self.index_of([user_id])[0])
+        if position < 0:
+            raise UnknownUserError(f"There is no person with id {user_id!r}. Users.ids lists the people there are.")
+        return next(iter(self._rows.read(self._people.offsets[position : position + 2])))
+
+    @cached_property
+    def _sorter(self) -> np.ndarray:
+        return np.argsort(self.ids)
+
+    @cached_property
+    def _position_of(self) -> dict[Any, int]:
+        return {one: position for position, one in enumerate(self.ids.tolist())}
+
+
+def _block_edges(offsets: np.ndarray, most_rows: int) -> list[int]:
+    """Cuts between people such that each block has at most ``most_rows`` rows, or one person."""
+    edges = [0]
+    while edges[-1] < len(offsets) - 1:
+        fitting = int(np.searchsorted(offsets, offsets[edges[-1]] + most_rows, side="right")) - 1
+        edges.append(max(fitting, edges[-1] + 1))
+    return edges

@@ -1,0 +1,111 @@
+"""Each person's gradient of a convex loss: what P1's line 6 asks for when the loss is not the square."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
+from commonground.clipping.sums import BinnedSums
+from commonground.data.users import Block
+from commonground.heads.convex import LOSSES, convex_head, pull
+from commonground.statistics.gradients import WINDOW
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _gradients_of(people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows, counts, raw, unit):  # type: ignore[no-untyped-def]
+    """Add the gradients of the people of one chunk to ``raw`` and ``unit``, bin by bin, and their sizes to ``counts``."""
+    d, k = X.shape[1], U.shape[1]
+    shared_intercept, local_intercept = intercepts
+    v, g, factors = np.empty(k), np.empty(d), np.ones(raw.shape[1])
+    A, labels, offset, score = np.empty((max_rows, k)), np.empty(max_rows), np.empty(max_rows), np.empty(max_rows)
+    for j in range(people[0], people[1]):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        dof = m - k - local_intercept
+        if dof <= 0 or weights[j] == 0.0:
+            counts[0] += weights[j]
+            continue
+        for i in range(m):
+            labels[i], offset[i] = y[lo + i], shared_intercept
+            for a in range(k):
+                A[i, a] = 0.0
+            for c in range(d):
+                x = np.float64(X[lo + i, c])
+                offset[i] += x * w[c]
+                for a in range(k):
+                    A[i, a] += x * U[c, a]
+        _, corner, finite = convex_head(A, labels, offset, m, local_intercept, loss, v, score)
+        vv, gg, ff = 0.0, 0.0, 0.0
+        for a in range(k):
+            vv += v[a] * v[a]
+        for c in range(d):
+            g[c] = 0.0
+        for i in range(m):
+            r = pull(loss, labels[i], score[i], corner)
+            for c in range(d):
+                g[c] += r * X[lo + i, c]
+        for c in range(d):
+            gg += g[c] * g[c]
+        scale = 1.0 / dof if of_mean else 1.0 / (dof * vv)
+        for a in range(raw.shape[1]):
+            if not of_mean:
+                factors[a] = v[a]
+            ff += factors[a] * factors[a]
+        squared = gg * scale * scale * ff
+        if not (finite and SMALLEST < vv < LARGEST and SMALLEST < gg < LARGEST):
+            squared = math.nan
+        b = bin_of(squared)
+        counts[b] += weights[j]
+        if b > 0:
+            at = min(max(b - lowest, 0), raw.shape[0] - 1)
+            for a in range(raw.shape[1]):
+                factor = weights[j] * scale * factors[a]
+                for c in range(d):
+                    raw[at, a, c] += factor * g[c]
+                    unit[at, a, c] += factor / math.sqrt(squared) * g[c]
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _gradients(X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, window, max_rows):  # type: ignore[no-untyped-def]
+    n, d, columns = offsets.shape[0] - 1, X.shape[1], 1 if of_mean else U.shape[1]
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    counts = np.zeros((n_chunks, N_BINS))
+    raw, unit = np.zeros((n_chunks, window, columns, d)), np.zeros((n_chunks, window, columns, d))
+    for chunk in prange(n_chunks):
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        _gradients_of(
+            people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows,
+            counts[chunk], raw[chunk], unit[chunk],
+        )  # fmt: skip
+    return counts, raw, unit
+
+
+def convex_gradient_sums(
+    block: Block,
+    embedding: np.ndarray,
+    mean: np.ndarray | None,
+    intercept: float,
+    local_intercept: bool,
+    loss: str,
+    of_mean: bool,
+    lowest: int,
+) -> BinnedSums:
+    """Person j sends (X_jᵀ ψ_j) v_jᵀ / (dof_j ‖v_j‖²), ψ_j the pull −ℓʹ of each of her rows at her best head v_j.
+
+    ``of_mean``: X_jᵀ ψ_j / dof_j instead, the gradient for w₀. Labels are ±1 for the logistic loss.
+    """
+    w = np.zeros(len(embedding)) if mean is None else mean
+    X = np.asarray(block.X, dtype=np.float64)  # Newton steps take most of the time: no need for code for float32, too
+    counts, raw, unit = _gradients(
+        X, block.y.astype(np.float64), block.offsets, block.person_weights, np.ascontiguousarray(embedding), w,
+        (intercept, int(local_intercept)), LOSSES.index(loss), of_mean, lowest, WINDOW, int(np.diff(block.offsets).max()),
+    )  # fmt: skip
+    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)
+
+
+def signed_block_sum(block: Block, block_sum: Callable[..., Any], *public: Any) -> Any:
+    """The sum of other contributions of the same people, after labels are written ±1."""
+    return block_sum(replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)), *public)

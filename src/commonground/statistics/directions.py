@@ -1,0 +1,138 @@
+"""Each person's own direction: where the initial embedding comes from.
+
+Person j fits her rows alone with a little ridge, θ_j = argmin ‖y_j − X_j θ‖² + λ‖θ‖², and sends only the direction
+u_j = θ_j/‖θ_j‖. With m < d rows this is the minimum-norm interpolator, whose cos² with the truth is about m/d: better than
+that of Σ y x (m/(m+d)). A unit vector needs no clipping threshold and no bound on the labels.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping.grid import N_BINS, bin_of
+from commonground.clipping.sums import DirectionSums, SizeCounts
+from commonground.data.users import Block
+from commonground.statistics.sparse_features import sparse_energy_counts
+
+_LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
+_RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
+
+
+@njit(cache=True)
+def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
+    """Cholesky without LAPACK, which would raise on one person's strange rows and stop everybody's training."""
+    size = rhs.shape[0]
+    for c in range(size):
+        for b in range(c):
+            gram[c, c] -= gram[c, b] * gram[c, b]
+            rhs[c] -= gram[c, b] * rhs[b]
+        if not gram[c, c] > 0.0:
+            return False
+        gram[c, c] = math.sqrt(gram[c, c])
+        rhs[c] /= gram[c, c]
+        for q in range(c + 1, size):
+            for b in range(c):
+                gram[q, c] -= gram[q, b] * gram[c, b]
+            gram[q, c] /= gram[c, c]
+    for c in range(size - 1, -1, -1):
+        for b in range(c + 1, size):
+            rhs[c] -= gram[b, c] * rhs[b]
+        rhs[c] /= gram[c, c]
+    return True
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[no-untyped-def]
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    directions = np.zeros((n, d))
+    for j in prange(n):
+        lo, hi = offsets[j], offsets[j + 1]
+        m = hi - lo
+        if m - local_intercept < 1:
+            continue
+        rows = X[lo:hi].astype(np.float64)
+        labels = np.empty(m)
+        for i in range(m):
+            labels[i] = y[lo + i] - intercept
+            for a in range(d):
+                labels[i] -= rows[i, a] * w[a]
+        if local_intercept:
+            labels -= labels.mean()
+            for a in range(d):
+                rows[:, a] -= rows[:, a].mean()
+        energy = (rows * rows).sum()
+        if not (energy > 0.0 and energy < math.inf):
+            continue
+        size = min(m, d)
+        gram = rows @ rows.T if m <= d else rows.T @ rows
+        for i in range(size):
+            gram[i, i] += _RIDGE * energy / size
+        solution = labels if m <= d else rows.T @ labels
+        if not solve_in_place(gram, solution):
+            continue
+        theta = rows.T @ solution if m <= d else solution
+        norm = math.sqrt((theta * theta).sum())
+        if norm > 0.0 and norm < math.inf:
+            directions[j] = theta / norm
+    return directions
+
+
+def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
+    """Σ_j u_j u_jᵀ over the people of a block, after the shared part is removed from their labels."""
+    directions = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept)
+    return DirectionSums.of(directions, block.person_weights)
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _within(directions, subspace):  # type: ignore[no-untyped-def]
+    """Each row by the same additions wherever it stands, then of norm one; zero where next to nothing lies within."""
+    n, (d, r) = directions.shape[0], subspace.shape
+    within = np.zeros((n, r))
+    for j in prange(n):
+        for a in range(d):
+            for c in range(r):
+                within[j, c] += directions[j, a] * subspace[a, c]
+        norm = math.sqrt((within[j] * within[j]).sum())
+        within[j] = within[j] / norm if norm > _LEAST_WITHIN else 0.0 * within[j]
+    return within
+
+
+def direction_sums_within(
+    block: Block, subspace: np.ndarray, mean: np.ndarray, intercept: float, local_intercept: bool
+) -> DirectionSums:
+    """The same for the parts of people's directions within a (d, r) subspace, each again of norm one."""
+    directions = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept)
+    return DirectionSums.of(_within(directions, subspace), block.person_weights)
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-untyped-def]
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    bins = np.zeros(n, np.int64)
+    for j in prange(n):
+        lo, hi = offsets[j], offsets[j + 1]
+        m = hi - lo
+        if m - local_intercept < 1:
+            continue
+        energy = 0.0
+        sums = np.zeros(d)
+        for i in range(lo, hi):
+            for a in range(d):
+                x = np.float64(X[i, a])
+                sums[a] += x
+                energy += x * x
+        if local_intercept:
+            energy -= (sums * sums).sum() / m
+        bins[j] = bin_of(energy / ((m - local_intercept) * d))
+    counts = np.zeros(N_BINS)
+    for j in range(n):
+        counts[bins[j]] += weights[j]
+    return counts
+
+
+def energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
+    """How many people have which mean squared feature value (about their own mean, with a local intercept)."""
+    if block.sparse:
+        return sparse_energy_counts(block, local_intercept)
+    return SizeCounts(_energy_counts(block.X, block.offsets, block.person_weights, local_intercept))

@@ -1,0 +1,197 @@
+"""The dk × dk statistic of alternating minimisation, built from per-person moments.
+
+With heads v_j fixed, the embedding that fits everybody best solves a linear system whose matrix is
+
+    Σ_j Σ_i vec(x_ij v_jᵀ) vec(x_ij v_jᵀ)ᵀ  =  Σ_j (v_j v_jᵀ) ⊗ X_jᵀX_j.
+
+So a person's d × d moment is computed once, in the cache, and added to k(k+1)/2 blocks: never a dk × dk product for each row
+(as P1's Algorithm 2 is written), nor one for each person. Only blocks a ≤ b and entries c ≤ e are added up; the rest follows
+by symmetry.
+"""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
+from commonground.clipping.sums import PositiveSums, SizeCounts
+from commonground.data.users import Block
+from commonground.statistics.directions import solve_in_place
+from commonground.statistics.kernels.gradients import FAST, TINY_RIDGE
+from commonground.statistics.kernels.lanes import LANES, item, load, multiply_add, pointer, splat, store, zeros
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy")
+def head_in_place(R, r, m, Ut, A, gram, v):  # type: ignore[no-untyped-def]
+    """v = argmin ‖r − R U v‖² over the first m rows, with a tiny ridge; False where there is none. A = R U; Ut = Uᵀ."""
+    k, d = Ut.shape
+    for i in range(m):
+        for a in range(k):
+            row, direction, total = R[i], Ut[a], 0.0
+            for c in range(d):
+                total += row[c] * direction[c]
+            A[i, a] = total
+    trace = 0.0
+    for a in range(k):
+        v[a] = 0.0
+        for i in range(m):
+            v[a] += A[i, a] * r[i]
+        for b in range(k):
+            gram[a, b] = 0.0
+            for i in range(m):
+                gram[a, b] += A[i, a] * A[i, b]
+        trace += gram[a, a]
+    for a in range(k):
+        gram[a, a] += TINY_RIDGE * trace
+    return solve_in_place(gram, v)
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy")
+def moment_norm_squared(R, m, d):  # type: ignore[no-untyped-def]
+    """‖RᵀR‖² = ‖RRᵀ‖² over the first m rows, from the smaller of the two."""
+    total = 0.0
+    if m <= d:
+        for i in range(m):
+            for q in range(i + 1):
+                one, other, s = R[i], R[q], 0.0
+                for c in range(d):
+                    s += one[c] * other[c]
+                total += s * s if q == i else 2.0 * s * s
+    else:
+        for c in range(d):
+            for e in range(c + 1):
+                s = 0.0
+                for i in range(m):
+                    s += R[i, c] * R[i, e]
+                total += s * s if e == c else 2.0 * s * s
+    return total
+
+
+@njit(cache=True, fastmath=FAST, error_model="numpy")
+def add_moment(blocks, R, m, v, factors):  # type: ignore[no-untyped-def]
+    """blocks[a, b] += v_a v_b · RᵀR over the first m rows, for a ≤ b, upper triangles (in whole LANES).
+
+    Four rows and LANES columns of RᵀR at a time: they stay in registers until all blocks have them. Blocks are (width, width)
+    and R has ``width`` columns, a multiple of LANES; those behind the features are zero. ``factors`` is room for the v_a v_b.
+    """
+    width, at = R.shape[1], 0
+    for a in range(v.shape[0]):
+        for b in range(a, v.shape[0]):
+            factors[at] = v[a] * v[b]
+            at += 1
+    rows, to = pointer(R), pointer(blocks)
+    for c in range(0, width, 4):
+        for e in range(c // LANES * LANES, width, LANES):
+            t0 = t1 = t2 = t3 = zeros(rows)
+            for i in range(0, m * width, width):
+                x = load(rows, i + e)
+                t0 = multiply_add(splat(item(rows, i + c)), x, t0)
+                t1 = multiply_add(splat(item(rows, i + c + 1)), x, t1)
+                t2 = multiply_add(splat(item(rows, i + c + 2)), x, t2)
+                t3 = multiply_add(splat(item(rows, i + c + 3)), x, t3)
+            for block in range(at):
+                f, place = splat(factors[block]), (block * width + c) * width + e
+                store(to, place, multiply_add(f, t0, load(to, place)))
+                store(to, place + width, multiply_add(f, t1, load(to, place + width)))
+                store(to, place + 2 * width, multiply_add(f, t2, load(to, place + 2 * width)))
+                store(to, place + 3 * width, multiply_add(f, t3, load(to, place + 3 * width)))
+
+
+def whole_matrix(blocks: np.ndarray, d: int, k: int) -> np.ndarray:
+    """(dk, dk) from the upper triangles of the blocks a ≤ b; index a·d + c is that of vec(U), columns one after another."""
+    matrix = np.zeros((k, d, k, d))
+    for block, a, b in zip(blocks, *np.triu_indices(k), strict=True):
+        upper = np.triu(block[:d, :d])
+        matrix[a, :, b, :] = matrix[b, :, a, :] = upper + np.triu(upper, 1).T
+    return matrix.reshape(k * d, k * d)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts, sums):  # type: ignore[no-untyped-def]
+    """Add the moments of the people of one chunk to ``sums`` (if there is a clip), and their sizes to ``counts``."""
+    d, k, width = X.shape[1], Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
+    shared_intercept, local_intercept = intercepts
+    R, r, A = np.zeros((max_rows, width)), np.empty(max_rows), np.empty((max_rows, k))
+    gram, v, factors = np.empty((k, k)), np.empty(k), np.empty(k * (k + 1) // 2)
+    for j in range(people[0], people[1]):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        if m - k - local_intercept <= 0 or weights[j] == 0.0:  # she says nothing about the embedding, or takes no part
+            counts[0] += weights[j]
+            continue
+        for i in range(m):
+            shared = shared_intercept
+            for c in range(d):
+                R[i, c] = X[lo + i, c]
+                shared += R[i, c] * w[c]
+            r[i] = y[lo + i] - shared
+        if local_intercept:
+            mean = 0.0
+            for i in range(m):
+                mean += r[i] / m
+            for i in range(m):
+                r[i] -= mean
+            for c in range(d):
+                centre = 0.0
+                for i in range(m):
+                    centre += R[i, c]
+                for i in range(m):
+                    R[i, c] -= centre / m
+        solved = head_in_place(R, r, m, Ut, A, gram, v)
+        vv = 0.0
+        for a in range(k):
+            vv += v[a] * v[a]
+        scale = 1.0 / (m - local_intercept)
+        squared = moment_norm_squared(R, m, d) * scale * scale  # v vᵀ/‖v‖² has norm one
+        if not (solved and SMALLEST < vv < LARGEST and SMALLEST < squared < LARGEST):
+            squared = math.nan
+        b = bin_of(squared)
+        counts[b] += weights[j]
+        if b > 0 and clip_norm > 0.0:
+            clip = min(1.0, clip_norm / math.sqrt(squared))
+            factor = math.sqrt(weights[j] * clip * scale / vv)
+            for a in range(k):
+                v[a] *= factor
+            add_moment(sums, R, m, v, factors)
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def _moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows):  # type: ignore[no-untyped-def]
+    n, k, width = offsets.shape[0] - 1, Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    counts = np.zeros((n_chunks, N_BINS))
+    sums = np.zeros((n_chunks, k * (k + 1) // 2 if clip_norm > 0.0 else 0, width, width))
+    for chunk in prange(n_chunks):
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts[chunk], sums[chunk])
+    return counts, sums
+
+
+def _run(
+    block: Block, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool, clip_norm: float
+) -> tuple[np.ndarray, np.ndarray]:
+    return _moments(
+        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(U.T),
+        np.zeros(len(U)) if mean is None else mean, (intercept, int(local_intercept)), clip_norm,
+        int(np.diff(block.offsets).max()),
+    )  # fmt: skip
+
+
+def embedding_moment_sizes(
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
+) -> SizeCounts:
+    """How many people send a moment of which Frobenius norm; those who have no say in the embedding are in bin 0."""
+    return SizeCounts(_run(block, embedding, mean, intercept, local_intercept, 0.0)[0].sum(axis=0))
+
+
+def embedding_moment_sums(
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
+    clip_norm: float,
+) -> PositiveSums:  # fmt: skip
+    """Person j sends (v_j v_jᵀ/‖v_j‖²) ⊗ X_jᵀX_j/m_j, clipped as a whole to Frobenius norm ``clip_norm``.
+
+    v_j is her best head under ``embedding``. Divided by ‖v_j‖², like gradients: people with large heads are not worth more.
+    With an intercept of her own, X_j is taken about its mean.
+    """
+    sums = _run(block, embedding, mean, intercept, local_intercept, clip_norm)[1].sum(axis=0)
+    return PositiveSums(whole_matrix(sums, *embedding.shape), clip_norm, block.n_users)

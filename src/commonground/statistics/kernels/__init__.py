@@ -1,0 +1,1 @@
+"""Compiled sums over a block of people: numba on the processor, CUDA on a GPU."""

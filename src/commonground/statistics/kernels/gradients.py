@@ -1,0 +1,451 @@
+"""Compiled per-person work: one pass over a person's rows while they are in the cache.
+
+Rows may be float32 or float64 and are used as they are; what is solved, clipped, compared with a bound or added up over
+people is float64. People are handled in fixed chunks, each with its own accumulators, so the result does not depend
+on the number of threads. ``FAST`` leaves out "nnan" and "ninf": a NaN must stay visible to the checks below.
+
+The loops are written on ``lanes``: eight numbers at a time, on bare pointers. What each function does is one line of NumPy,
+given in its docstring; tests compare with exactly that. Numba's cache of compiled code looks at this file only: after a change
+in ``lanes.py`` or ``clipping.bin_of`` remove ``__pycache__``.
+"""
+
+import math
+from collections import namedtuple
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
+from commonground.statistics.kernels.lanes import (
+    LANES,
+    doubles,
+    inverse_root,
+    item,
+    load,
+    load_first,
+    multiply,
+    multiply_add,
+    pointer,
+    prefetch,
+    put,
+    shifted,
+    splat,
+    store,
+    store_halves,
+    subtract_product,
+    total,
+    totals,
+    zeros,
+)
+
+FAST = {"reassoc", "contract", "arcp", "nsz"}
+TINY_RIDGE = 1e-6  # of the Gram matrix's trace: keeps the head of a person with collinear rows finite
+QUEUE = 4  # contributions to a bin that are added at once: the accumulators are loaded and stored a quarter as often
+BATCH_BYTES = 32768  # of rows: a batch of people ends here, so that its rows are still cached when they are read again
+LINE_BYTES = 64  # read from memory at a time
+LINES_AHEAD = 256  # how early to ask for rows: into the second-level cache, as the first one holds the batch
+
+# ---- the sums over people -------------------------------------------------------------------------------------------
+
+# Pointers to one chunk's accumulators and to the contributions v gᵀ that wait to be added to them, QUEUE for each bin.
+Sums = namedtuple("Sums", ["counts", "raw", "unit", "g", "slots", "factors", "n_waiting"])
+
+
+@njit(inline="always")
+def _padded(n, multiple):
+    return (n + multiple - 1) // multiple * multiple
+
+
+@njit
+def _queues(window, k, width, X):
+    """Room for the waiting contributions: vectors g, the slot of each queue place, factors v, how many wait.
+
+    One more slot than places: the spare one takes the g of the person at work, and is swapped into her bin's queue.
+    """
+    g = np.zeros((window * QUEUE + 1, width), X.dtype)
+    return g, np.arange(window * QUEUE + 1), np.zeros((window, k, 2, QUEUE)), np.zeros(window, np.int64)
+
+
+@njit
+def _pointers(accumulators, queues):
+    counts, raw, unit = accumulators
+    g, slots, factors, n_waiting = queues
+    return Sums(
+        pointer(counts), pointer(raw), pointer(unit), pointer(g), pointer(slots), pointer(factors), pointer(n_waiting)
+    )
+
+
+@njit
+def _spare(sums, window, width):
+    """Where the g of the person at work goes."""
+    return shifted(sums.g, item(sums.slots, window * QUEUE) * width)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _count_and_queue(sums, v, k, width, scale, squared, weight, lowest, window):
+    """Count the contribution scale·v gᵀ of this squared norm, g in the spare slot, and queue it for its bin's sums.
+
+    The person counts ``weight`` in all three: the size of her contribution is taken before, so that hers is clipped like
+    everybody's.
+    """
+    b = bin_of(squared)
+    put(sums.counts, b, item(sums.counts, b) + weight)
+    if b == 0:
+        return
+    w = min(max(b - lowest, 0), window - 1)
+    q = item(sums.n_waiting, w)
+    inverse_norm = 1.0 / math.sqrt(squared)
+    for c in range(k):
+        factor = item(v, c * LANES) * scale * weight
+        at = (w * k + c) * 2 * QUEUE + q
+        put(sums.factors, at, factor)
+        put(sums.factors, at + QUEUE, factor * inverse_norm)
+    spare = item(sums.slots, window * QUEUE)
+    put(sums.slots, window * QUEUE, item(sums.slots, w * QUEUE + q))
+    put(sums.slots, w * QUEUE + q, spare)
+    put(sums.n_waiting, w, q + 1)
+    if q + 1 == QUEUE:
+        _add_waiting(sums, w, k, width)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _add_waiting(sums, w, k, width):
+    """raw += Σ scale·v gᵀ and unit += Σ scale·v gᵀ / norm over the contributions that wait for bin w, in float64."""
+    g0 = shifted(sums.g, item(sums.slots, w * QUEUE) * width)
+    g1 = shifted(sums.g, item(sums.slots, w * QUEUE + 1) * width)
+    g2 = shifted(sums.g, item(sums.slots, w * QUEUE + 2) * width)
+    g3 = shifted(sums.g, item(sums.slots, w * QUEUE + 3) * width)
+    for c in range(k):
+        f = shifted(sums.factors, (w * k + c) * 2 * QUEUE)
+        f0, f1, f2, f3 = splat(item(f, 0)), splat(item(f, 1)), splat(item(f, 2)), splat(item(f, 3))
+        h0, h1, h2, h3 = splat(item(f, 4)), splat(item(f, 5)), splat(item(f, 6)), splat(item(f, 7))
+        raw, unit = shifted(sums.raw, (w * k + c) * width), shifted(sums.unit, (w * k + c) * width)
+        for a in range(0, width, LANES):
+            x0, x1, x2, x3 = doubles(load(g0, a)), doubles(load(g1, a)), doubles(load(g2, a)), doubles(load(g3, a))
+            s = multiply_add(f0, x0, multiply_add(f1, x1, load(raw, a)))
+            store(raw, a, multiply_add(f2, x2, multiply_add(f3, x3, s)))
+            s = multiply_add(h0, x0, multiply_add(h1, x1, load(unit, a)))
+            store(unit, a, multiply_add(h2, x2, multiply_add(h3, x3, s)))
+    put(sums.n_waiting, w, 0)
+
+
+@njit
+def _add_remaining(sums, k, width, window):
+    for w in range(window):
+        n_waiting = item(sums.n_waiting, w)
+        if n_waiting > 0:
+            for row in range(w * k * 2, (w + 1) * k * 2):
+                for q in range(n_waiting, QUEUE):
+                    put(sums.factors, row * QUEUE + q, 0.0)  # the g of an earlier, finite contribution: adds zero
+            _add_waiting(sums, w, k, width)
+
+
+# ---- the work of one person -----------------------------------------------------------------------------------------
+
+
+@njit(fastmath=FAST, error_model="numpy", forceinline=True)
+def _inner_products(A, a0, a1, a2, a3, B, b0, b1, n):
+    """Lanes <a0, b0>, <a1, b0>, <a2, b0>, <a3, b0>, <a0, b1>, … of vectors of length n that begin at these places."""
+    s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = zeros(A)
+    whole = n // LANES * LANES
+    for i in range(0, whole, LANES):
+        u0, u1 = load(B, b0 + i), load(B, b1 + i)
+        x0, x1, x2, x3 = load(A, a0 + i), load(A, a1 + i), load(A, a2 + i), load(A, a3 + i)
+        s00, s10, s20, s30 = _add_products(s00, s10, s20, s30, x0, x1, x2, x3, u0)
+        s01, s11, s21, s31 = _add_products(s01, s11, s21, s31, x0, x1, x2, x3, u1)
+    if whole < n:
+        rest = n - whole
+        u0, u1 = load_first(B, b0 + whole, rest), load_first(B, b1 + whole, rest)
+        x0, x1 = load_first(A, a0 + whole, rest), load_first(A, a1 + whole, rest)
+        x2, x3 = load_first(A, a2 + whole, rest), load_first(A, a3 + whole, rest)
+        s00, s10, s20, s30 = _add_products(s00, s10, s20, s30, x0, x1, x2, x3, u0)
+        s01, s11, s21, s31 = _add_products(s01, s11, s21, s31, x0, x1, x2, x3, u1)
+    return totals(s00, s10, s20, s30, s01, s11, s21, s31)
+
+
+@njit(fastmath=FAST, forceinline=True)
+def _add_products(s0, s1, s2, s3, x0, x1, x2, x3, u):
+    return multiply_add(x0, u, s0), multiply_add(x1, u, s1), multiply_add(x2, u, s2), multiply_add(x3, u, s3)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _project(X, d, lo, m, W, columns, P, rows, line):
+    """P[c, i] = <x_i, W[c]> for the rows of one person, four rows by two columns at a time; columns is even.
+
+    Her last row is repeated to fill up the last four. What P holds behind her rows must not be used.
+    """
+    last = (lo + m - 1) * d
+    for i in range(0, m, 4):
+        x0 = (lo + i) * d
+        x1, x2, x3 = min(x0 + d, last), min(x0 + 2 * d, last), min(x0 + 3 * d, last)
+        for a in range(x0, x0 + 4 * d, line):
+            prefetch(X, a + LINES_AHEAD * line)
+        for c in range(0, columns, 2):
+            s = _inner_products(X, x0, x1, x2, x3, W, c * d, (c + 1) * d, d)
+            store_halves(P, c * rows + i, (c + 1) * rows + i, s)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _centre(values, m):
+    """Take one person's mean out of her values: the local intercept, partialled out."""
+    s = zeros(values)
+    for i in range(0, m, LANES):
+        s = multiply_add(splat(1.0), load_first(values, i, min(m - i, LANES)), s)
+    mean = splat(total(s) / m)
+    for i in range(0, m, LANES):
+        store(values, i, subtract_product(load(values, i), splat(1.0), mean))
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _gram(P, rows, m, k, gram, width):
+    """gram[c, b] = <P[c], P[b]> for b ≤ c ≤ k, where P[k] are the labels; other entries are not meant to be used."""
+    for c in range(0, k + 1, 2):
+        for b in range(0, c + 2, 4):
+            at = b * rows
+            s = _inner_products(P, at, at + rows, at + 2 * rows, at + 3 * rows, P, c * rows, (c + 1) * rows, m)
+            store_halves(gram, c * width + b, (c + 1) * width + b, s)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _least_squares(G, k, inverse_diagonal, v):
+    """v = argmin ‖r − Pᵀv‖² with a tiny ridge by Cholesky, for LANES people side by side.
+
+    G (k + 1, k + 1, LANES) holds their Gram matrices, the last row their right-hand sides. One person's Cholesky is a
+    chain of roots and divisions each of which waits for the one before: eight take no longer than one. Rows that say
+    nothing have a pivot that is not positive: its inverse root is not finite, and neither is v.
+    """
+    row = (k + 1) * LANES
+    ridge = splat(0.0)
+    for c in range(k):
+        ridge = multiply_add(splat(TINY_RIDGE), load(G, c * (row + LANES)), ridge)
+    for c in range(k):
+        pivot = multiply_add(splat(1.0), ridge, load(G, c * (row + LANES)))
+        for b in range(c * row, c * (row + LANES), LANES):
+            pivot = subtract_product(pivot, load(G, b), load(G, b))
+        inverse = inverse_root(pivot)
+        store(inverse_diagonal, c * LANES, inverse)
+        for q in range(c + 1, k + 1):
+            s = load(G, q * row + c * LANES)
+            for b in range(0, c * LANES, LANES):
+                s = subtract_product(s, load(G, q * row + b), load(G, c * row + b))
+            store(G, q * row + c * LANES, multiply(s, inverse))
+    for c in range(k - 1, -1, -1):
+        s = load(G, k * row + c * LANES)
+        for b in range(c + 1, k):
+            s = subtract_product(s, load(G, b * row + c * LANES), load(v, b * LANES))
+        store(v, c * LANES, multiply(s, load(inverse_diagonal, c * LANES)))
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _residuals(P, rows, m, k, v, r):
+    """r = P[k] − Σ_c v[c] P[c] for one person, one of the lanes of v."""
+    for i in range(0, m, LANES):
+        s = load(P, k * rows + i)
+        for c in range(k):
+            s = subtract_product(s, splat(item(v, c * LANES)), load(P, c * rows + i))
+        store(r, i, s)
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _pull_back(X, d, lo, m, r, g):
+    """g = Xᵀ r over one person's rows, and ‖g‖² as the result; by blocks of columns whose sums stay in registers."""
+    squared = splat(0.0)
+    a = 0
+    while a + 4 * LANES <= d:
+        s0 = s1 = s2 = s3 = zeros(X)
+        x = lo * d + a
+        for i in range(m):
+            f = splat(item(r, i))
+            x0, x1, x2, x3 = load(X, x), load(X, x + LANES), load(X, x + 2 * LANES), load(X, x + 3 * LANES)
+            s0, s1, s2, s3 = _add_products(s0, s1, s2, s3, x0, x1, x2, x3, f)
+            x += d
+        squared = _keep(g, a, s0, _keep(g, a + LANES, s1, squared))
+        squared = _keep(g, a + 2 * LANES, s2, _keep(g, a + 3 * LANES, s3, squared))
+        a += 4 * LANES
+    while a < d:
+        s = zeros(X)
+        x = lo * d + a
+        for i in range(m):
+            s = multiply_add(splat(item(r, i)), load_first(X, x, min(d - a, LANES)), s)
+            x += d
+        squared = _keep(g, a, s, squared)
+        a += LANES
+    return total(squared)
+
+
+@njit(fastmath=FAST, forceinline=True)
+def _keep(g, a, s, squared):
+    store(g, a, s)
+    return multiply_add(doubles(s), doubles(s), squared)
+
+
+# ---- rounds over all people -----------------------------------------------------------------------------------------
+
+Work = namedtuple("Work", ["P", "r", "gram", "G", "inverse_diagonal", "v", "people"])  # arrays of one chunk
+
+
+@njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
+def embedding_gradients(
+    X, y, offsets, weights, W, k, has_mean, shared_intercept, local_intercept, lowest, window, max_rows
+):
+    """Sums over people of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²), kept apart by the size of each person's contribution.
+
+    W holds the columns of the embedding U, then the shared mean w₀ when ``has_mean``. Returns, chunk by chunk, how many
+    people fall in each of N_BINS bins, and for the ``window`` bins from ``lowest`` on the sums of their contributions
+    as they are (raw) and scaled to norm one (unit). Non-finite or empty contributions count in bin 0 and add nothing.
+    """
+    X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    width = _padded(d, LANES)
+    counts = np.zeros((n_chunks, N_BINS))
+    raw = np.zeros((n_chunks, window, k, width))
+    unit = np.zeros((n_chunks, window, k, width))
+    columns = np.zeros((_padded(k + has_mean, 2), d), X.dtype)
+    columns[: k + has_mean] = W[: k + has_mean]
+    height = _padded(k + 1, 4)  # a person's projections on k columns and her labels, four by four
+    rows = _padded(max_rows, LANES)
+    batch_rows = BATCH_BYTES // (d * X.itemsize)
+    most_rows = min(LANES * rows, batch_rows + rows + LANES * LANES)  # a batch ends with who exceeds batch_rows
+    for chunk in prange(n_chunks):
+        work = Work(
+            np.empty(height * most_rows),
+            np.empty(rows, X.dtype),
+            np.empty((k + 2, height)),
+            np.empty((k + 1, k + 1, LANES)),
+            np.empty((k, LANES)),
+            np.empty((k, LANES)),
+            np.empty((LANES, 4), np.int64),
+        )
+        accumulators = counts[chunk], raw[chunk], unit[chunk]
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        queues = _queues(window, k, width, X)
+        model = columns, k, has_mean, shared_intercept, local_intercept
+        _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, work, accumulators, queues)
+    return counts, raw[:, :, :, :d], unit[:, :, :, :d]
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, work, accumulators, queues):
+    """The people of one chunk, in batches: project each; solve their heads side by side; pull each back and queue."""
+    d, line = X.shape[1], LINE_BYTES // X.itemsize
+    window, width, height = accumulators[1].shape[0], accumulators[1].shape[2], work.gram.shape[1]
+    columns, k, has_mean, shared_intercept, local_intercept = model
+    x, labels, w = pointer(X), pointer(y), pointer(columns)
+    projections, r, gram, G = pointer(work.P), pointer(work.r), pointer(work.gram), pointer(work.G)
+    inverse_diagonal, heads = pointer(work.inverse_diagonal), pointer(work.v)
+    sums = _pointers(accumulators, queues)
+    batch = work.people
+    size = n_rows = used = 0
+    for j in range(people[0], people[1]):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        if m - k - local_intercept > 0 and weights[j] > 0.0:
+            _project(x, d, lo, m, w, columns.shape[0], shifted(projections, used), _padded(m, LANES), line)
+            batch[size, 0], batch[size, 1], batch[size, 2], batch[size, 3] = lo, m, used, j
+            size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
+        else:  # the head fits these rows exactly, so nothing is left to learn from; or she takes no part, not even in rounding
+            accumulators[0][0] += weights[j]
+        if size < LANES and n_rows < batch_rows and j + 1 < people[1]:
+            continue
+        for lane in range(size):
+            lo, m, P = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2])
+            rows = _padded(m, LANES)
+            own = shifted(P, k * rows)  # her labels, less what the shared mean predicts
+            for i in range(m):
+                put(own, i, item(labels, lo + i) - shared_intercept - (item(own, i) if has_mean else 0.0))
+            if local_intercept:
+                for c in range(k + 1):
+                    _centre(shifted(P, c * rows), m)
+            _gram(P, rows, m, k, gram, height)
+            for c in range(k + 1):
+                for b in range(c + 1):
+                    put(G, (c * (k + 1) + b) * LANES + lane, item(gram, c * height + b))
+        _least_squares(G, k, inverse_diagonal, heads)
+        for lane in range(size):
+            lo, m, P, v = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2]), shifted(heads, lane)
+            vv = 0.0
+            for c in range(k):
+                vv += item(v, c * LANES) * item(v, c * LANES)
+            _residuals(P, _padded(m, LANES), m, k, v, r)
+            squared_g = _pull_back(x, d, lo, m, r, _spare(sums, window, width))
+            scale = 1.0 / ((m - k - local_intercept) * vv)
+            squared = squared_g * vv * scale * scale
+            if not (SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
+                squared = (
+                    math.nan
+                )  # the factors of the norm may be denormal, and then it is not the norm of what is added
+            _count_and_queue(sums, v, k, width, scale, squared, weights[batch[lane, 3]], lowest, window)
+        size = n_rows = used = 0
+    _add_remaining(sums, k, width, window)
+
+
+@njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
+def mean_gradients(X, y, offsets, weights, w, intercept, centred, constant, lowest, window, max_rows):
+    """The same sums for the linear model x → <w, x> + intercept: each person sends (X_jᵀ r_j, constant·Σ r_j) / m_j.
+
+    ``centred`` takes each person's own mean out of X and r for the slopes (she has a local intercept), not out of the
+    last coordinate, which is her mean residual times ``constant`` and is there unless that is zero: the intercept is the
+    coefficient of one more feature, as large as the others.
+    """
+    X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    with_intercept = int(constant != 0.0)
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    width = _padded(d + with_intercept, LANES)
+    counts = np.zeros((n_chunks, N_BINS))
+    raw = np.zeros((n_chunks, window, 1, width))
+    unit = np.zeros((n_chunks, window, 1, width))
+    columns = np.zeros((2, d), X.dtype)
+    columns[0] = w
+    rows = _padded(max_rows, LANES)
+    for chunk in prange(n_chunks):
+        work = np.empty((2, rows)), np.empty(rows, X.dtype), np.ones(1)
+        accumulators = counts[chunk], raw[chunk], unit[chunk]
+        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
+        queues = _queues(window, 1, width, X)
+        model = columns, intercept, centred, constant
+        _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues)
+    return counts, raw[:, :, :, : d + with_intercept], unit[:, :, :, : d + with_intercept]
+
+
+@njit(fastmath=FAST, error_model="numpy")
+def _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues):
+    d, line, rows = X.shape[1], LINE_BYTES // X.itemsize, work[0].shape[1]
+    window, width = accumulators[1].shape[0], accumulators[1].shape[2]
+    columns, intercept, centred, constant = model
+    x, labels, w = pointer(X), pointer(y), pointer(columns)
+    P, r, v = pointer(work[0]), pointer(work[1]), pointer(work[2])
+    sums = _pointers(accumulators, queues)
+    for j in range(people[0], people[1]):
+        if weights[j] == 0.0:  # she takes no part, not even in how the others' sums are rounded
+            continue
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        dof = max(m - centred, 1)
+        _project(x, d, lo, m, w, 2, P, rows, line)
+        sum_r = 0.0
+        for i in range(m):
+            put(P, i, item(labels, lo + i) - item(P, i) - intercept)
+            sum_r += item(P, i)
+        if centred:
+            _centre(P, m)
+        for i in range(0, m, LANES):
+            store(r, i, load(P, i))
+        g = _spare(sums, window, width)
+        squared_g = _pull_back(x, d, lo, m, r, g)
+        if constant != 0.0:
+            last = X.dtype.type(constant * sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
+            put(g, d, last)
+            squared_g += np.float64(last) * np.float64(last)
+        scale = 1.0 / dof
+        _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, weights[j], lowest, window)
+    _add_remaining(sums, 1, width, window)
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def sum_over_chunks(parts):
+    """parts.sum(axis=0), bin by bin on all threads."""
+    total = np.zeros(parts.shape[1:])
+    for b in prange(parts.shape[1]):
+        for chunk in range(parts.shape[0]):
+            total[b] += parts[chunk, b]
+    return total

@@ -1,0 +1,64 @@
+"""What everybody's head says about heads in general: in which directions they lie, and how far they stand out of the noise.
+
+Both are scale-free: a person says no more than another, whatever her labels' size.
+"""
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bins_of
+from commonground.clipping.sums import DirectionSums, SizeCounts
+from commonground.data.users import Block
+from commonground.statistics.embedding_moments import head_in_place
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept):  # type: ignore[no-untyped-def]
+    """Unit vectors along people's heads, and k s²/‖v‖² with s² the variance of their residuals; zero where there is none."""
+    n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
+    directions, ratios = np.zeros((n, k)), np.zeros(n)
+    for j in prange(n):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        dof = m - k - local_intercept
+        if dof < 1:
+            continue
+        R, r, A = np.empty((m, d)), np.empty(m), np.empty((m, k))
+        for i in range(m):
+            r[i] = y[lo + i] - shared_intercept
+            for c in range(d):
+                R[i, c] = X[lo + i, c]
+                r[i] -= R[i, c] * w[c]
+        if local_intercept:
+            r -= r.mean()
+            for c in range(d):
+                R[:, c] -= R[:, c].mean()
+        gram, v = np.empty((k, k)), np.empty(k)
+        solved = head_in_place(R, r, m, Ut, A, gram, v)
+        squared = (v * v).sum()
+        if solved and SMALLEST < squared < LARGEST:
+            residual = r - A @ v
+            directions[j] = v / np.sqrt(squared)
+            ratios[j] = k * (residual * residual).sum() / dof / squared
+    return directions, ratios
+
+
+def _run(
+    block: Block, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    w = np.zeros(len(U)) if mean is None else mean
+    return _heads(block.X, block.y, block.offsets, np.ascontiguousarray(U.T), w, intercept, local_intercept)
+
+
+def head_direction_sums(
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
+) -> DirectionSums:
+    """Σ_j v_j v_jᵀ/‖v_j‖², v_j the least-squares head of person j; who has no more rows than coefficients has no say."""
+    return DirectionSums.of(_run(block, embedding, mean, intercept, local_intercept)[0], block.person_weights)
+
+
+def head_noise_counts(
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
+) -> SizeCounts:
+    """How many people have which k s²/‖v‖², the noise of their labels against one coordinate of their head."""
+    ratios = _run(block, embedding, mean, intercept, local_intercept)[1]
+    return SizeCounts(np.bincount(bins_of(ratios), block.person_weights, minlength=N_BINS))

@@ -1,0 +1,118 @@
+"""What one person sends in P2's Algorithms 1 and 2, as printed: fixed batches of rows, plain gradients."""
+
+import math
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.clipping.grid import CHUNK, bin_of, clip_factors, squared_norms_of_products
+from commonground.clipping.sums import ClippedSums
+from commonground.data.users import Block
+from commonground.heads.arithmetic import least_squares, rescale
+from commonground.heads.ridge import back_to_scale
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
+    n, d = offsets.shape[0] - 1, X.shape[1]
+    n_chunks = (n + CHUNK - 1) // CHUNK
+    sums = np.zeros((n_chunks, d, d))
+    for chunk in prange(n_chunks):
+        Z, s, a = np.empty((d, d)), np.empty(d), np.empty(d)
+        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
+            lo, m = offsets[j], offsets[j + 1] - offsets[j]
+            if m // 2 < 2:
+                continue
+            Z[:], s[:] = 0.0, 0.0
+            for i in range(m // 2):  # Σ_{i≠l} aᵢ aₗᵀ, row by row: what came before with what comes now
+                for c in range(d):
+                    a[c] = np.float64(y[lo + i]) * X[lo + i, c]
+                for c in range(d):
+                    for b in range(d):
+                        Z[c, b] += s[c] * a[b] + a[c] * s[b]
+                for c in range(d):
+                    s[c] += a[c]
+            # The norm is that of the very matrix that is added: a norm from a formula could miss its rounding.
+            scale = 2.0 / (m * (m - 1.0))  # as printed, although only half of the rows are summed
+            Z *= scale
+            squared = (Z * Z).sum()
+            if bin_of(squared) > 0:
+                sums[chunk] += Z * min(1.0, clip_norm / math.sqrt(squared))
+    return sums
+
+
+def pair_sums(block: Block, clip_norm: float) -> ClippedSums:
+    """Σ_j clip(Z_j, ψ_init), Z_j = 2/(m(m−1)) Σ_{i≠l} y_i y_l x_i x_lᵀ over her first half (Alg. 2, line 4)."""
+    sums = _clipped_pairs(block.X, block.y, block.offsets, clip_norm)
+    return ClippedSums(sums.sum(axis=0), clip_norm, block.n_users)
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def _batch_gradients(X, y, offsets, U, batch, shift):  # type: ignore[no-untyped-def]
+    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+    pulled, heads = np.zeros((n, d)), np.zeros((n, k))
+    for j in prange(n):
+        lo, half = offsets[j], (offsets[j + 1] - offsets[j]) // 2
+        b = min(batch, half // 2)
+        if b < 1:
+            continue
+        A, labels = np.zeros((b, k)), np.empty(b)
+        finite = True
+        for i in range(b):
+            at = lo + (shift + i) % half
+            labels[i] = y[at]
+            for c in range(d):
+                for q in range(k):
+                    A[i, q] += X[at, c] * U[c, q]
+            for q in range(k):
+                finite = finite and math.isfinite(A[i, q])
+        if not (finite and np.isfinite(labels).all()):
+            continue
+        v = np.linalg.lstsq(A, labels)[0]  # least squares; the shortest solution where b < k
+        for i in range(b):
+            at = lo + (shift + b + i) % half
+            residual = np.float64(y[at])
+            for c in range(d):
+                for q in range(k):
+                    residual -= X[at, c] * U[c, q] * v[q]
+            for c in range(d):
+                pulled[j, c] -= residual * X[at, c] / b
+        heads[j] = v
+    return pulled, heads
+
+
+def batch_gradient_sums(block: Block, embedding: np.ndarray, batch: int, shift: int, clip_norm: float) -> ClippedSums:
+    """Σ_j clip(∇_j, ψ): head from one batch of b rows, gradient on the next, disjoint one (Alg. 1, lines 5 to 8).
+
+    Batches are taken from the first half of a person's rows, at a place that moves on from round to round.
+    """
+    pulled, heads = _batch_gradients(block.X, block.y, block.offsets, embedding, batch, shift)
+    factors = clip_factors(squared_norms_of_products(pulled, heads), clip_norm)
+    pulled[factors == 0] = 0.0
+    heads[factors == 0] = 0.0
+    clipped = pulled * factors[:, None]
+    chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+    return ClippedSums(sum(clipped[some].T @ heads[some] for some in chunks), clip_norm, block.n_users)
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
+    """Plain least squares on each person's second half of rows (Alg. 1, line 14)."""
+    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+    heads = np.zeros((n, k))
+    for j in prange(n):
+        hi = offsets[j + 1]
+        lo = offsets[j] + (hi - offsets[j]) // 2
+        A, labels = np.zeros((hi - lo, k)), np.empty(hi - lo)
+        for i in range(hi - lo):
+            labels[i] = y[lo + i]
+            for c in range(d):
+                for q in range(k):
+                    A[i, q] += X[lo + i, c] * U[c, q]
+        rows_exponent, rows_finite = rescale(A)
+        labels_exponent, labels_finite = rescale(labels)
+        if rows_finite and labels_finite:  # not by LAPACK, which raises and whose rounding is its own
+            least_squares(A, labels, heads[j])
+            if not back_to_scale(heads[j], 0.0, rows_exponent, labels_exponent)[1]:
+                heads[j] = 0.0
+    return heads

@@ -1,0 +1,107 @@
+"""Signals to a real process that trains on a durable ledger: one line, 130 or 143, nothing left booked, no board half-written."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from commonground import interrupts
+from commonground.accounting.budgets import Budget
+from commonground.interrupts import Interrupts, before_the_end
+from commonground.ledger import DurableLedger
+
+START = "import sys; from commonground.cli import main; sys.argv[0] = 'commonground'; main()"
+# Moments: so many events of the ledger after the command began, and seconds more.
+MOMENTS = [(1, 0.0), (2, 0.0), (5, 0.05), (40, 0.013)]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Large enough for kernels to be at work most of the time."""
+    rng = np.random.default_rng(0)
+    people, rows, d = 4000, 8, 12
+    frame = pd.DataFrame(rng.standard_normal((people * rows, d)), columns=[f"x{a}" for a in range(d)])
+    path = tmp_path_factory.mktemp("rows") / "t.parquet"
+    frame.assign(user_id=np.repeat(np.arange(people), rows), y=rng.standard_normal(people * rows)).to_parquet(path)
+    return path
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+def test_an_interrupted_training_says_so_and_gives_back_what_it_did_not_spend(
+    number: signal.Signals, table: Path, tmp_path: Path
+) -> None:
+    people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(1000.0, 1e-6))
+    paid = ["--ledger", str(tmp_path / "l.db"), "--population", "p", "--epsilon", "1", "--rounds", "1000"]
+    for events, seconds in MOMENTS:
+        before, charged = len(people.events()), people.account().charged
+        command = [sys.executable, "-c", START, "train", str(table), "--out", str(tmp_path / "board"), *paid, "--json"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while len(people.events()) < before + events and process.poll() is None:
+            time.sleep(0.02)
+        time.sleep(seconds)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 128 + number, err
+        assert err.splitlines() == [f"interrupted: by {number.name}, before there was a result."]
+        assert out == ""
+        assert not people.account().open, "the reservation is settled"
+        assert events < 3 or people.account().charged > charged, "what was charged stays charged"
+        assert not (tmp_path / "board").exists()
+
+
+def test_compiled_code_that_turns_an_interruption_into_another_error_is_understood(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from commonground.cli import app as cli
+
+    def kernel() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt as pressed:
+            raise SystemError("a result with an exception set") from pressed
+
+    monkeypatch.setattr(cli, "app", kernel)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 130
+    assert capsys.readouterr().err.strip() == "interrupted: by SIGINT, before there was a result."
+    monkeypatch.setattr(cli, "app", lambda: (_ for _ in ()).throw(SystemError("a bug")))
+    with pytest.raises(SystemError, match="a bug"):
+        cli.main()
+
+
+def test_a_reservation_that_was_not_settled_on_the_way_is_settled_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A signal may come just when budget was booked, or while it is given back. Another process's booking is left alone."""
+    from commonground.cli import app as cli
+    from commonground.ledger.durable import Reservation
+
+    people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(10.0, 1e-6))
+    other = people.reserve(Budget(1.0, 1e-6), "somebody else's, of a process with the same number")
+    monkeypatch.setattr(Reservation, "__exit__", lambda *_: None)
+    monkeypatch.chdir(tmp_path)
+    Path("t.csv").write_text("user_id,a,b,c,y\n" + "".join(f"{i // 2},{i % 3},{i % 5},{i % 7},1\n" for i in range(40)))
+    paid = ["--ledger", "l.db", "--population", "p", "--rounds", "1"]
+    monkeypatch.setattr("sys.argv", ["commonground", "train", "t.csv", "--out", "b", "--json", *paid])
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert not stop.value.code
+    assert list(people.account().open) == [other.id]
+
+
+def test_what_is_done_before_the_end_is_not_interrupted() -> None:
+    done = []
+    before_the_end(lambda: done.append(signal.raise_signal(signal.SIGTERM)))
+    handler = signal.getsignal(signal.SIGTERM)
+    with Interrupts() as both:
+        both.finish()
+    assert done == [None]
+    assert both.signal is signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) is handler
+    assert not interrupts._to_do

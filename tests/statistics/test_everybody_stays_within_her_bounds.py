@@ -1,0 +1,335 @@
+"""What one person sends, whatever finite rows she has: by herself within the stated bound, and in a crowd within the sensitivity.
+
+Every function of ``contributions`` that sums over a block is here; the last test looks for those that are not. People have
+features and labels of any size from 5e-324 to 1.8e308, so that squares, and products of squares, are denormal or infinite.
+"""
+
+import importlib
+import inspect
+import math
+import pkgutil
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any, get_type_hints
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from commonground import contributions
+from commonground.clipping.bounded import SCORE_UNIT, rounding_margin
+from commonground.clipping.grid import CHUNK, N_BINS, lower_edge
+from commonground.clipping.sums import (
+    BinnedSums,
+    ClippedSums,
+    DirectionSums,
+    FeatureShares,
+    MomentSums,
+    PositiveSums,
+    ScoreSums,
+    SizeCounts,
+    SymmetricSums,
+)
+from commonground.data.users import Block
+from commonground.estimators.personal_ridge import centred_scale
+from commonground.owners.gradients import (
+    classification_errors,
+    clipped_records,
+    clipped_units,
+    distance_counts,
+    regression_errors,
+    unit_means,
+)
+from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
+from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
+from commonground.statistics.directions import direction_sums, direction_sums_within, energy_counts
+from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
+from commonground.statistics.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
+from commonground.statistics.margins import margin_scores
+from commonground.statistics.moments import moment_sums
+from commonground.statistics.objective import loss_and_gradient
+from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
+from commonground.statistics.paper.altmin import SystemSums, normalised_pair_sums, system_sums
+from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums, second_half_heads
+from commonground.statistics.residuals import residual_gradient_sums
+from commonground.statistics.sparse_features import feature_share_sums, sparse_energy_counts
+from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums
+from commonground.statistics.subspace_scores import subspace_scores
+from commonground.statistics.whitened import whitened_gradient_sums
+from populations import no_rows, ragged_block, random_person, replace_person, strange_people
+
+D, CLIP = 6, 0.7
+ROOM = 1e-9  # for the rounding inside one contribution: `clipping.rounding_margin`
+LOWEST = 121 - WINDOW // 2
+LAST = N_BINS - WINDOW
+U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
+W0 = np.random.default_rng(6).standard_normal(D)
+T = np.random.default_rng(7).standard_normal((D, D))
+NOTHING = np.zeros((D, 0))
+SUBSPACES = random_subspaces(5, D, 2, public_generator(0, "tests"))
+SPACES = random_subspaces(5, 4, 3, public_generator(1, "tests"))
+M = sign_projection(4, D, public_generator(2, "tests"))
+SCALE = centred_scale(np.full(D, -1.0), np.full(D, 2.0), -3.0, 3.0, intercept=True)
+
+
+def csr(block: Block) -> Block:
+    return replace(block, X=sparse.csr_array(block.X))
+
+
+SUMS: dict[str, Callable[[Block], Any]] = {
+    "gradients": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST),
+    "gradients, mean, intercepts": lambda b: embedding_gradient_sums(b, U, W0, 0.3, True, LOWEST),
+    "gradients, first window": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, 1),
+    "gradients, last window": lambda b: embedding_gradient_sums(b, U, None, 0.0, True, LAST),
+    "gradients in other coordinates": lambda b: in_coordinates(
+        b, T, embedding_gradient_sums, U, None, 0.0, False, LOWEST
+    ),
+    "mean features": lambda b: mean_feature_sums(b, LOWEST),
+    "mean features, first window": lambda b: mean_feature_sums(b, 1),
+    "mean features, last window": lambda b: mean_feature_sums(b, LAST),
+    "mean gradients": lambda b: mean_gradient_sums(b, 0 * W0, 0.0, False, 0.0, LOWEST),
+    "mean gradients, intercepts": lambda b: mean_gradient_sums(b, 0 * W0, 0.0, True, 1.0, 1),
+    "mean gradients about a centre": lambda b: mean_gradient_sums(b, W0, 0.1, True, 2.0, LAST, 1e3 * W0),
+    "after heads": lambda b: residual_gradient_sums(b, U, 0 * W0, 0.0, False, LOWEST),
+    "after heads, mean, intercepts": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, 1),
+    "whitened": lambda b: whitened_gradient_sums(b, U, False, LOWEST),
+    "whitened, intercepts": lambda b: whitened_gradient_sums(b, U, True, 1),
+    "feature scales": lambda b: scale_profile_sums(b, W0, False, LOWEST),
+    "feature scales, intercepts": lambda b: scale_profile_sums(b, W0, True, LOWEST),
+    "logistic": lambda b: signed_block_sum(b, convex_gradient_sums, U, W0, 0.1, True, "logistic", False, LOWEST),
+    "logistic mean": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "logistic", True, 1),
+    "Huber": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST),
+    "Huber mean": lambda b: convex_gradient_sums(b, U, W0, 0.1, False, "huber", True, LAST),
+    "sparse gradients": lambda b: sparse_gradient_sums(csr(b), U, W0, 0.3, True, True, False, LOWEST),
+    "sparse gradients, first window": lambda b: sparse_gradient_sums(csr(b), U, None, 0.0, False, True, False, 1),
+    "sparse mean gradients": lambda b: sparse_gradient_sums(csr(b), NOTHING, 0 * W0, 0.0, True, False, True, LOWEST),
+    "sparse after heads": lambda b: sparse_gradient_sums(csr(b), U, 0 * W0, 0.0, False, False, False, 1),
+    "directions": lambda b: direction_sums(b, W0, 0.1, False),
+    "directions, intercepts": lambda b: direction_sums(b, 0 * W0, 0.0, True),
+    "directions within": lambda b: direction_sums_within(b, U, 0 * W0, 0.0, False),
+    "head directions": lambda b: head_direction_sums(b, U, None, 0.0, False),
+    "head directions, intercepts": lambda b: head_direction_sums(b, U, W0, 0.1, True),
+    "head noise": lambda b: head_noise_counts(b, U, W0, 0.1, True),
+    "feature energy": lambda b: energy_counts(b, True),
+    "sparse feature energy": lambda b: sparse_energy_counts(csr(b), True),
+    "feature shares": lambda b: feature_share_sums(csr(b)),
+    "feature moments": lambda b: feature_moment_sums(b, False),
+    "feature moments, intercepts": lambda b: feature_moment_sums(b, True),
+    "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True),
+    "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, CLIP),
+    "moments, low clip": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, lower_edge(2)),
+    "second moments": lambda b: moment_sums(b, SCALE),
+    "sparse pairs": lambda b: pair_direction_sums(csr(b), np.array([0, 2, 3]), None, 0.0, False),
+    "subspaces": lambda b: subspace_scores(b, SUBSPACES, False, True, 0.0),
+    "paper's subspaces": lambda b: subspace_scores(b, SUBSPACES, True, False, CLIP),
+    "margins, k = 1": lambda b: margin_scores(b, SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0),
+    "margins, k = 2": lambda b: margin_scores(b, SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0),
+    "margins, k = 3": lambda b: margin_scores(b, SPACES, M, False, 0.1, 2.0, 1.0),
+    "AltMin as printed": lambda b: system_sums(b, U, 8, False, 0.5, 0.3),
+    "AltMin as printed, quarters": lambda b: system_sums(b, U, 8, True, 1e-15, 1e-15),
+    "AltMin's pairs": lambda b: normalised_pair_sums(b, 8, 0.3),
+    "paper's pairs": lambda b: pair_sums(b, CLIP),
+    "paper's pairs, low clip": lambda b: pair_sums(b, 1e-15),
+    "paper's gradients": lambda b: batch_gradient_sums(b, U, 2, 4, CLIP),
+    "paper's gradients, low clip": lambda b: batch_gradient_sums(b, U, 2, 4, 1e-15),
+}
+KNOW_NO_WEIGHTS = {name for name in SUMS if name.startswith("paper's") and name != "paper's subspaces"}
+NOT_SENT = {loss_and_gradient}  # for the baseline without privacy
+
+
+def norm(values: np.ndarray) -> float:
+    """Without squares that overflow or vanish."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return largest * float(np.linalg.norm(values / largest)) if largest > 0 else 0.0
+
+
+def check_bins(sums: BinnedSums, weight: float) -> None:
+    here = np.flatnonzero(sums.counts)
+    assert here.size == 1
+    b = int(here[0])
+    assert sums.counts[b] == weight
+    at = min(max(b - sums.lowest, 0), WINDOW - 1)
+    for w in range(WINDOW):
+        if b == 0 or w != at:
+            assert not sums.raw[w].any()
+            assert not sums.unit[w].any()
+    if b > 0:
+        assert abs(norm(sums.unit[at]) / weight - 1.0) <= ROOM
+        above = lower_edge(b + 1) if b < N_BINS - 1 else math.sqrt(np.finfo(np.float64).max)
+        assert lower_edge(b) * (1 - ROOM) <= norm(sums.raw[at]) / weight <= above * (1 + ROOM)
+    for edge in (sums.lowest + 1, min(max(b, sums.lowest + 1), sums.lowest + WINDOW - 1), sums.lowest + WINDOW - 1):
+        clip = lower_edge(edge)
+        own = min(clip, norm(sums.raw[at]) / weight)
+        assert norm(sums.clipped_at(edge, "g").value) == pytest.approx(own * weight, rel=ROOM, abs=0.0)
+
+
+def check_norm(value: np.ndarray, most: float) -> None:
+    assert np.isfinite(value).all()
+    assert norm(value) <= most * (1 + ROOM)
+
+
+def check_counts(sums: SizeCounts, weight: float) -> None:
+    assert sorted(sums.counts)[-2:] == [0.0, weight]
+
+
+def check_positive(value: np.ndarray) -> None:
+    np.testing.assert_array_equal(value, value.T)
+    assert np.linalg.eigvalsh(value)[0] >= -1e-12 * np.abs(value).max()
+
+
+CHECKS: dict[type, Callable[[Any, float], None]] = {
+    BinnedSums: check_bins,
+    SizeCounts: check_counts,
+    ClippedSums: lambda s, weight: check_norm(s.value, weight * s.clip_norm),
+    SymmetricSums: lambda s, weight: check_norm(s.value, weight * s.clip_norm),
+    PositiveSums: lambda s, weight: (check_norm(s.value, weight * s.clip_norm), check_positive(s.value)),
+    DirectionSums: lambda s, weight: (
+        check_norm(np.trace(s.second_moment), weight),
+        check_positive(s.second_moment),
+    ),
+    FeatureShares: lambda s, weight: (check_norm(s.value, weight), check_norm(np.minimum(s.value, 0.0), 0.0)),
+    MomentSums: lambda s, weight: (check_norm(s.value, weight * s.squared_radius), check_positive(s.value)),
+    ScoreSums: lambda s, weight: check_norm(np.clip(s.value, 0, weight * SCORE_UNIT) - s.value, 0.0),
+    SystemSums: lambda s, weight: (
+        CHECKS[PositiveSums](s.matrix, weight),
+        CHECKS[ClippedSums](s.vector, weight),
+    ),
+}  # fmt: skip
+
+
+def bounded(sums: Any) -> list[Any]:
+    """All that may be asked of a sum, with its sensitivity."""
+    if isinstance(sums, BinnedSums):
+        edges = sums.lowest + np.array([1, WINDOW // 2, WINDOW - 1])
+        return [sums.whole_histogram("h"), sums.histogram("h"), *(sums.clipped_at(int(e), "g") for e in edges)]
+    if isinstance(sums, SystemSums):
+        return [sums.matrix.bounded("m"), sums.vector.bounded("v")]
+    return [sums.bounded("s")]
+
+
+def moved(before: Any, after: Any) -> float:
+    difference = (after.value - before.value).astype(np.float64)
+    return float(np.abs(difference).max()) if before.value.dtype.kind == "i" else norm(difference)
+
+
+STRANGE = [*strange_people(D).items(), ("no rows", no_rows(D))]
+N_PEOPLE = 300
+
+
+def somebody(at: int, dtype: type) -> tuple[str, np.ndarray, np.ndarray]:
+    """All strange people first, then one of any size for each number."""
+    if at < len(STRANGE):
+        kind, (X, y) = STRANGE[at]
+        with np.errstate(over="ignore"):
+            return kind, X.astype(dtype), y.astype(dtype)
+    return f"random_person({at})", *random_person(np.random.default_rng(at), D, dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SUMS)
+def test_one_persons_part_of_a_sum_obeys_its_bound(name: str, dtype: type) -> None:
+    for at in range(N_PEOPLE):
+        kind, X, y = somebody(at, dtype)
+        weight = 1.0 if name in KNOW_NO_WEIGHTS else (1.0, 0.125, 2.0**-20)[at % 3]
+        alone = Block(X, y, np.array([0, len(y)]), first=0, weights=np.array([weight]))
+        sums = SUMS[name](alone)
+        try:
+            CHECKS[type(sums)](sums, weight)
+        except AssertionError as error:
+            raise AssertionError(f"{kind}, counting {weight}: {error}") from error
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SUMS)
+def test_one_person_in_a_crowd_moves_a_sum_by_at_most_its_sensitivity(name: str, dtype: type) -> None:
+    crowd = ragged_block(1, n_users=12, d=D, dtype=dtype)
+    weights = np.random.default_rng(0).integers(1, 2**20, 12) / 2.0**20
+    for at in range(0, N_PEOPLE, 2):
+        kind, X, y = somebody(at, dtype)
+        weight = 1.0 if name in KNOW_NO_WEIGHTS else (1.0, 0.125, 2.0**-20, 0.0)[at // 2 % 4]
+        weights[3] = weight
+        block = crowd if name in KNOW_NO_WEIGHTS else replace(crowd, weights=weights.copy())
+        neighbour = replace_person(block, 3, X, y)
+        for before, after in zip(bounded(SUMS[name](block)), bounded(SUMS[name](neighbour)), strict=True):
+            assert before.sensitivity == after.sensitivity
+            assert moved(before, after) <= (weight + rounding_margin(12)) * before.sensitivity, (kind, weight)
+            assert weight > 0 or moved(before, after) == 0.0, f"{kind} takes part"
+
+
+def entries(sums: Any) -> list[np.ndarray]:
+    """All numbers of a sum over people; of sums clipped at an edge, those at the middle one."""
+    if isinstance(sums, SystemSums):
+        return [sums.matrix.value, sums.vector.value]
+    if isinstance(sums, BinnedSums):
+        return [sums.counts, sums.clipped_at(sums.lowest + WINDOW // 2, "g").value]
+    return [value for value in vars(sums).values() if isinstance(value, np.ndarray)]
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_however_people_are_cut_into_blocks_everybody_counts_once_and_her_own_weight(name: str) -> None:
+    """More people than any kernel takes together: who comes later is not given the weight, or the place, of an earlier one."""
+    block = ragged_block(3, n_users=2 * CHUNK + 77, d=D, low=0, high=9)
+    block = replace(block, weights=np.random.default_rng(4).integers(0, 2**10, block.n_users) / 2.0**10)
+    whole, parts = SUMS[name](block), None
+    for first, end in pairwise([0, 1, 70, 600, CHUNK - 1, CHUNK + 300, 2 * CHUNK + 1, block.n_users]):
+        rows = slice(block.offsets[first], block.offsets[end])
+        offsets = block.offsets[first : end + 1] - block.offsets[first]
+        part = SUMS[name](Block(block.X[rows], block.y[rows], offsets, first, block.weights[first:end]))
+        parts = part if parts is None else parts + part
+    for one, other in zip(entries(whole), entries(parts), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9 * np.abs(one).max(initial=1e-300))
+
+
+@pytest.mark.parametrize("clip", [CLIP, 1e-15])
+@pytest.mark.parametrize("classes", [0, 3])
+def test_one_unit_of_joint_sgd_obeys_its_bound(clip: float, classes: int) -> None:
+    coefficients = np.random.default_rng(2).standard_normal((max(classes, 1), D))
+    edges = clip * 2.0 ** np.arange(-6, 4)
+    for at in range(N_PEOPLE):
+        kind, X, y = somebody(at, np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = X @ coefficients.T
+        labels = np.arange(len(y)) % 3
+        errors = classification_errors(scores, labels) if classes else regression_errors(scores, y)
+        means = unit_means(errors, X, np.zeros(len(y), dtype=int), 1)
+        centre = np.zeros(means.shape[1])
+        sums = [clipped_units(means, centre, clip), distance_counts(means, centre, edges)]
+        sums += [clipped_records(errors[i : i + 1], X[i : i + 1], clip) for i in range(len(y))]
+        for s in sums:
+            assert np.isfinite(s.value).all(), kind
+            assert norm(s.value) <= s.clip_norm * (1 + ROOM), kind
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_not_sent_does_not_stop_anybody_either(dtype: type) -> None:
+    """The baseline without privacy, and the heads of the paper's recipe: nobody's rows raise, or spoil the others' part."""
+    crowd = ragged_block(1, n_users=12, d=D, dtype=dtype)
+    others = [j for j in range(12) if j != 3]
+    heads = second_half_heads(crowd.X, crowd.y, crowd.offsets, U)
+    for at in range(N_PEOPLE):
+        kind, X, y = somebody(at, dtype)
+        block = replace_person(crowd, 3, X, y)
+        loss, along_U, along_w = loss_and_gradient(block, U, W0, True)
+        assert math.isfinite(loss), kind
+        assert np.isfinite(along_U).all(), kind
+        assert np.isfinite(along_w).all(), kind
+        changed = second_half_heads(block.X, block.y, block.offsets, U)
+        np.testing.assert_array_equal(changed[others], heads[others], err_msg=kind)
+
+
+def test_every_function_that_sums_over_a_block_is_tested_here() -> None:
+    source = inspect.getsource(inspect.getmodule(somebody))  # type: ignore[arg-type]
+    sums_over_a_block = set()
+    for module in pkgutil.iter_modules(contributions.__path__):
+        if module.name == "cuda":  # needs a GPU: tests/engines/test_device.py
+            continue
+        for name, function in inspect.getmembers(
+            importlib.import_module(f"{contributions.__name__}.{module.name}"), inspect.isfunction
+        ):
+            takes_a_block = get_type_hints(function).get("block") is Block
+            if takes_a_block and not name.startswith("_") and function not in NOT_SENT:
+                sums_over_a_block.add(name)
+    assert len(sums_over_a_block) > 20
+    assert {name for name in sums_over_a_block if f"{name}(" not in source and f"b, {name}" not in source} == set()
