@@ -1,7 +1,7 @@
 """What every estimator published for fixed seeds before: a change of structure must not change a number.
 
     OPENBLAS_NUM_THREADS=1 GOLDEN=exact pytest tests/golden  # bit by bit, on the machine that wrote the file
-    OPENBLAS_NUM_THREADS=1 GOLDEN=write pytest tests/golden  # after a change that is meant to change numbers; say why in the commit
+    OPENBLAS_NUM_THREADS=1 GOLDEN=write pytest tests/golden  # after a change that is to change numbers: say why in the commit
 
 Other processors add up in other orders, so without GOLDEN numbers may differ in their last digits.
 """
