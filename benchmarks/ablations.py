@@ -22,11 +22,11 @@ from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block, Users
 from commonground.estimators.fedrep import few_people
 from commonground.estimators.fedrep import private_fedrep as fedrep
+from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.gradients import embedding_gradient_sums
 from commonground.steps import rounds
 from commonground.steps.initial_embedding import release_initial_embedding
-from commonground.steps.rounds import Door
 
 POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))
 FEW_POPULATIONS = ((2_000, 1.0), (1_500, 1.0), (1_000, 1.0))
@@ -68,8 +68,8 @@ def plain_gradients(block: Block, embedding: np.ndarray, local_intercept: bool, 
     return embedding_gradient_sums(block, embedding, None, 0.0, local_intercept, lowest)
 
 
-def one_look(users: Users, rank: int, local_intercept: bool, door: Door, mu: float) -> np.ndarray:
-    return release_initial_embedding(users, rank, None, local_intercept, door, mu)
+def one_look(users: Users, rank: int, local_intercept: bool, gate: Gate, mu: float) -> np.ndarray:
+    return release_initial_embedding(users, rank, None, local_intercept, gate, mu)
 
 
 few_with = partial(patch.multiple, few_people)

@@ -21,11 +21,10 @@ import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.engines import sum_over_people
 from commonground.estimators.altmin import paper as altmin_paper
-from commonground.gate import randomness_from
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.statistics.paper.altmin import system_sums
 from commonground.steps.moment_system import release_moment_system
-from commonground.steps.rounds import Door
 
 ETA = ZETA = 1e-4
 
@@ -74,14 +73,14 @@ def main() -> None:
         return altmin_paper._system(people, U, settings)
 
     def whole_round(seed: int | None) -> object:
-        door = Door(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(seed))
+        gate = Gate(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(seed))
         matrix, vector = altmin_paper._system(users, U, settings)
-        noisy = door.release(matrix.bounded("matrix"), 0.05), door.release(vector.bounded("vector"), 0.05)
+        noisy = gate.release(matrix.bounded("matrix"), 0.05), gate.release(vector.bounded("vector"), 0.05)
         return np.linalg.qr(altmin_paper._solve(*noisy).reshape(k, -1).T)[0]
 
     def moments() -> object:
-        door = Door(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(0))
-        return release_moment_system(users, U, None, False, door, 0.02, 0.08)
+        gate = Gate(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(0))
+        return release_moment_system(users, U, None, False, gate, 0.02, 0.08)
 
     first = cg.Users.from_arrays(block.X[: some * 10], block.y[: some * 10], np.repeat(np.arange(some), 10))
     ours = sum_over_people(first, system_sums, U, 10, False, ETA, ZETA).matrix.value

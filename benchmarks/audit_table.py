@@ -28,7 +28,8 @@ from commonground.audit.one_run import one_run_audit
 from commonground.audit.recipes import RECIPES, Claim
 from commonground.audit.run import Report, audit
 from commonground.clipping.sums import SizeCounts
-from commonground.gate import randomness_from, release
+from commonground.gate import randomness_from
+from commonground.gate.release import release
 from commonground.progress import progress_bar
 
 HEADINGS = ("estimator", "declared", "claim ε", "runs", "audit ε ≥", "plain ε ≥", "others ≥", "reach", "verdict")

@@ -38,7 +38,8 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, CommongroundError
-from commonground.gate import randomness_from, release
+from commonground.gate import randomness_from
+from commonground.gate.release import release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
 from commonground.ledger.chain import Account, cost_of
 from commonground.steps import rounds

@@ -20,10 +20,10 @@ from rich.table import Table
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.gate import randomness_from
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.statistics.gradients import embedding_gradient_sums
-from commonground.steps.rounds import Door, release_clipped
+from commonground.steps.rounds import release_clipped
 
 PUBLISHED_PEOPLE_PER_SECOND = 3_500  # P2's published script, one method, measured on two cores
 console = Console(width=120)
@@ -61,8 +61,8 @@ def private_round(users: cg.Users, k: int) -> float:
         return sum(parts[1:], start=parts[0])
 
     def run() -> None:
-        door = Door(InMemoryLedger(Budget(8.0, 1e-6)), randomness_from(None))
-        release_clipped(sums_from, 121, door, mu_size=0.1, mu_sum=0.1, name="round")
+        gate = Gate(InMemoryLedger(Budget(8.0, 1e-6)), randomness_from(None))
+        release_clipped(sums_from, 121, gate, mu_size=0.1, mu_sum=0.1, name="round")
 
     return best_of(run)
 

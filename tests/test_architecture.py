@@ -33,6 +33,21 @@ def test_every_kind_of_noise_has_one_caller() -> None:
     assert users_of("commonground.gate.noise.add_l2_laplace_noise") == {"gate/perturb.py"}
 
 
+def test_the_verbs_of_the_gate_are_called_by_the_gate_alone() -> None:
+    for verb in (
+        "release.release",
+        "scattered.release_scattered",
+        "perturb.perturb",
+        "perturb.sample_people",
+        "select.select",
+    ):
+        assert users_of(f"commonground.gate.{verb}") == {"gate/gate.py"}, verb
+
+
+def test_shipped_code_needs_no_mock_but_to_break_itself() -> None:
+    assert users_of("unittest") <= {"audit/broken.py", "audit/sampled.py"}
+
+
 def test_only_the_gate_draws() -> None:
     """OpenDP and generators appear in the gate; simulated data and the coins of a one-run audit have their own."""
     assert users_of("opendp") == {"gate/noise.py"}
@@ -110,6 +125,5 @@ def test_who_in_the_federated_room_knows_the_gate() -> None:
     at_the_gate = {name for name in users_of("commonground.gate") if name.startswith("federated/")}
     assert at_the_gate == {"federated/node.py", "federated/federation.py", "federated/guarantee.py"}
     assert {name for name in users_of("commonground.gate.release") if name.startswith("federated/")} == {
-        "federated/node.py",
         "federated/federation.py",  # for the margin that a node's noise has
     }

@@ -30,10 +30,11 @@ from commonground.clipping.sums import ClippedSums, DirectionSums, SizeCounts
 from commonground.data.users import Block
 from commonground.engines import sum_over_people
 from commonground.errors import BillboardError, InputError
-from commonground.gate import Randomness, Release, release
+from commonground.gate import Randomness, Release
+from commonground.gate import gate as gate_module
+from commonground.gate.release import release
 from commonground.heads.files import Heads
 from commonground.ledger import DurableLedger, InMemoryLedger, Ledger
-from commonground.steps import rounds
 
 # ---- what is published is a function of the releases ------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ def people(seed: int, scale: float, most_rows: int) -> cg.Users:
 
 def billboard_with(gate: Callable[..., Release], estimator: Any, users: cg.Users) -> cg.Billboard:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "release", gate)
+        patch.setattr(gate_module, "release", gate)
         return clone(estimator).fit(users).billboard_
 
 

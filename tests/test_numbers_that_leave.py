@@ -26,6 +26,7 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.billboard.statement import Statement
 from commonground.cli import app as cli
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.grid import N_BINS, lower_edge
@@ -33,9 +34,11 @@ from commonground.clipping.sums import BinnedSums, ClippedSums, DirectionSums, P
 from commonground.data.users import Block
 from commonground.errors import CommongroundError
 from commonground.estimators.fedrep import private_fedrep as fedrep
+from commonground.gate import Gate
+from commonground.gate import gate as gate_module
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
-from commonground.steps import coordinates, feature_energy, head_prior, initial_embedding, rounds, shared_mean
+from commonground.steps import coordinates, feature_energy, head_prior, initial_embedding, shared_mean
 
 FEATURES = ("age", "height", "income", "dose")
 CELLS = (8675309.25, 271828.1828, 0.0031415926535, 6.02214076e11)  # one number for each feature that gives her away
@@ -140,14 +143,14 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
 
         return watch
 
-    through_the_gate = rounds.release
+    through_the_gate = gate_module.release
 
     def gate(bounded_sum: BoundedSum, *arguments: Any) -> Any:
         note_release(secrets, bounded_sum)
         return through_the_gate(bounded_sum, *arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rounds, "release", gate)
+        patch.setattr(gate_module, "release", gate)
         for module, name in (
             (fedrep, "embedding_gradient_sums"),
             (fedrep, "residual_gradient_sums"),
@@ -326,37 +329,37 @@ def test_no_private_number_is_written_anywhere(tmp_path: Path) -> None:
 
 def leak_in_statement(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """A diagnostic beside the parameters: the exact share of people with small gradients."""
-    histogram, shares, statement = BinnedSums.histogram, list[float](), rounds.Door.statement
+    histogram, shares, statement = BinnedSums.histogram, list[float](), Statement.of_fit
 
     def noting(self: BinnedSums, name: str) -> BoundedSum:
         shares.append(float(self.counts[100:].sum() / self.counts.sum()))
         return histogram(self, name)
 
     patch.setattr(BinnedSums, "histogram", noting)
-    patch.setattr(rounds.Door, "statement", lambda *args, **kw: statement(*args, **kw, clipped_share=shares[-1]))
+    patch.setattr(Statement, "of_fit", lambda *args, **kw: statement(*args, **kw, clipped_share=shares[-1]))
 
 
 def leak_in_log(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """A progress line with the norm of the exact sum, in seven digits."""
-    door = rounds.Door.release
+    release = Gate.release
 
-    def log(self: rounds.Door, bounded_sum: BoundedSum, mu: float) -> Any:
+    def log(self: Gate, bounded_sum: BoundedSum, mu: float) -> Any:
         logging.getLogger("commonground").debug("norm %.7g", np.linalg.norm(bounded_sum.value))
-        return door(self, bounded_sum, mu)
+        return release(self, bounded_sum, mu)
 
-    patch.setattr(rounds.Door, "release", log)
+    patch.setattr(Gate, "release", log)
 
 
 def leak_in_exception(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """A helpful error that says what it could not publish."""
-    door = rounds.Door.release
+    release = Gate.release
 
-    def fail(self: rounds.Door, bounded_sum: BoundedSum, mu: float) -> Any:
+    def fail(self: Gate, bounded_sum: BoundedSum, mu: float) -> Any:
         if "initial" in bounded_sum.name:
             raise CommongroundError(f"cannot publish {bounded_sum.value!r}")
-        return door(self, bounded_sum, mu)
+        return release(self, bounded_sum, mu)
 
-    patch.setattr(rounds.Door, "release", fail)
+    patch.setattr(Gate, "release", fail)
 
 
 def leak_in_warning(patch: pytest.MonkeyPatch, folder: Path) -> None:
@@ -371,13 +374,13 @@ def leak_in_warning(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 def leak_in_file(patch: pytest.MonkeyPatch, folder: Path) -> None:
     """Exact sums in single precision, left behind for debugging."""
-    door = rounds.Door.release
+    release = Gate.release
 
-    def dump(self: rounds.Door, bounded_sum: BoundedSum, mu: float) -> Any:
+    def dump(self: Gate, bounded_sum: BoundedSum, mu: float) -> Any:
         (folder / "debug.bin").write_bytes(b"\x01" + bounded_sum.value.astype(np.float32).tobytes())
-        return door(self, bounded_sum, mu)
+        return release(self, bounded_sum, mu)
 
-    patch.setattr(rounds.Door, "release", dump)
+    patch.setattr(Gate, "release", dump)
 
 
 def leak_number_of_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:

@@ -22,6 +22,7 @@ from commonground.accounting.gaussian import gaussian_mu
 from commonground.audit import survey
 from commonground.audit.bounds import lower_bound
 from commonground.audit.broken import BROKEN
+from commonground.audit.gates import Recorder
 from commonground.audit.joint import OWNERS_RECIPES
 from commonground.audit.neighbours import PAIRS, TARGET, neighbours
 from commonground.audit.one_run import one_run_audit
@@ -29,12 +30,14 @@ from commonground.audit.recipes import RECIPES, Claim, recipe_of
 from commonground.audit.replay import evidence, others_view, record
 from commonground.audit.run import Report, audit, audit_exactly
 from commonground.audit.sampled import audit_owners
+from commonground.billboard.statement import Statement
 from commonground.cli import app as cli
 from commonground.clipping.sums import SizeCounts
 from commonground.errors import InputError
-from commonground.gate import randomness_from, release
+from commonground.gate import gate as gate_module
+from commonground.gate import randomness_from
+from commonground.gate.release import release
 from commonground.heads.choice import OwnModels
-from commonground.steps import rounds
 
 CLAIM = Claim(epsilon=8.0)
 
@@ -183,25 +186,27 @@ def test_one_bit_in_anothers_head_is_noticed(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_one_letter_in_the_statement_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    statement = rounds.Door.statement
+    statement = Statement.of_fit.__func__
 
-    def telling(door: Any, algorithm: str, recipe: str, budget: Any, users: Any, *args: Any, **kwargs: Any) -> Any:
+    def telling(
+        cls: Any, gate: Any, algorithm: str, recipe: str, budget: Any, users: Any, *args: Any, **kwargs: Any
+    ) -> Any:
         custody = "." if len(users.rows_of(users.ids[TARGET])[1]) > 6 else ""
-        return replace(statement(door, algorithm, recipe, budget, users, *args, **kwargs), custody=custody)
+        return replace(statement(cls, gate, algorithm, recipe, budget, users, *args, **kwargs), custody=custody)
 
-    monkeypatch.setattr(rounds.Door, "statement", telling)
+    monkeypatch.setattr(Statement, "of_fit", classmethod(telling))
     assert audit_exactly(RECIPES["single-model"].at(CLAIM), neighbours("more-rows")).differing == ("statement",)
 
 
 def test_noise_that_follows_who_was_drawn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The total of a sample from those drawn: the stated sensitivity tells whether she was among them."""
-    ridge = cg.clipping.MomentSums.bounded_ridge
+    ridge = cg.clipping.sums.MomentSums.bounded_ridge
 
     def divided(sums: Any, alpha: float, total: float, radius: float, name: str) -> Any:
         drawn = sums.value[0, 0] > 0  # anything that follows the sample
         return ridge(sums, alpha, total * (1 + 1e-12 * float(np.trace(sums.value)) * drawn), radius, name)
 
-    monkeypatch.setattr(cg.clipping.MomentSums, "bounded_ridge", divided)
+    monkeypatch.setattr(cg.clipping.sums.MomentSums, "bounded_ridge", divided)
     assert audit_exactly(RECIPES["ridge-sample"].at(CLAIM), neighbours("corners")).refuted
 
 
@@ -278,7 +283,7 @@ def test_log_likelihood_ratios_have_their_closed_form() -> None:
 
 def test_the_view_of_others_leaves_out_the_target_alone() -> None:
     users = neighbours("huge").without
-    model = RECIPES["fedrep"].at(CLAIM)(users, 0)
+    model = RECIPES["fedrep"].at(CLAIM)(users, 0, Recorder())
     model.own_models_ = OwnModels.nobody(users.n_features)
     before = others_view(model, TARGET)
     model.heads_[TARGET] += 1.0
@@ -292,7 +297,7 @@ def test_the_view_of_others_leaves_out_the_target_alone() -> None:
 
 def test_the_gate_is_itself_again_after_an_audit() -> None:
     run_audit("fedrep-paper", 20, "half-noise")
-    assert rounds.release is release
+    assert gate_module.release is release
     assert sys.modules["commonground.gate.release"].add_gaussian_noise.__module__ == "commonground.gate.noise"
 
 
@@ -357,10 +362,10 @@ def test_command_on_a_fault(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_billboard_of_altmin_is_audited_as_what_it_is(tmp_path: Path) -> None:
     users = neighbours("huge").without
-    board = RECIPES["altmin"].at(CLAIM)(users, 0).billboard_.save(tmp_path / "plain")
+    board = RECIPES["altmin"].at(CLAIM)(users, 0, Recorder()).billboard_.save(tmp_path / "plain")
     recipe, claim = recipe_of(board, Claim())
     assert (recipe.name, claim.epsilon, claim.n_rounds) == ("altmin", 8.0, 3)
-    printed = RECIPES["altmin-paper"].at(CLAIM)(users, 0).billboard_.save(tmp_path / "printed")
+    printed = RECIPES["altmin-paper"].at(CLAIM)(users, 0, Recorder()).billboard_.save(tmp_path / "printed")
     assert recipe_of(printed, Claim())[0].name == "altmin-paper"
     with_mean = cg.PrivateAltMin(1, 8.0, simulation_seed=0).fit(users).billboard_.save(tmp_path / "mean")
     with pytest.raises(InputError, match="shared mean"):

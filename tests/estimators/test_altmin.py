@@ -17,10 +17,9 @@ from commonground.errors import BudgetError, InputError
 from commonground.estimators.altmin import paper as altmin_paper
 from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
 from commonground.estimators.altmin.paper import AltMinSettings, printed_costs
-from commonground.gate import randomness_from
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.steps.moment_system import repaired
-from commonground.steps.rounds import Door
 
 
 def ratio_to_floor(
@@ -155,14 +154,14 @@ def test_a_group_passes_once_and_later_groups_may_not_cost_more() -> None:
     users, truth = cg.datasets.make_shared_subspace(60, n_features=4, seed=0)
     budget = Budget(1.0, 1e-6)
     book = InMemoryLedger(budget)
-    groups = DisjointGroups(users, 3, Door(book, randomness_from(0)))
+    groups = DisjointGroups(users, 3, Gate(book, randomness_from(0)))
     for group in range(3):
         matrix = altmin_paper._system(groups.people(group), truth.embedding, AltMinSettings()).matrix
         groups.release(matrix.bounded("m"), group, 0.1)
         with pytest.raises(BudgetError, match="passed before"):
             groups.release(matrix.bounded("m"), group, 0.1)
     assert len(book.events) == 1
-    groups = DisjointGroups(users, 3, Door(InMemoryLedger(budget), randomness_from(0)))
+    groups = DisjointGroups(users, 3, Gate(InMemoryLedger(budget), randomness_from(0)))
     groups.release(matrix.bounded("m"), 0, 0.1)
     with pytest.raises(BudgetError, match="not paid for"):
         groups.release(matrix.bounded("m"), 1, 0.11)
@@ -194,7 +193,7 @@ def test_a_person_moves_the_sums_of_her_own_group_only() -> None:
     for group in range(3):
         sums = []
         for people in (users, changed):
-            groups = DisjointGroups(people, 3, Door(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(0)))
+            groups = DisjointGroups(people, 3, Gate(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(0)))
             sums.append(
                 altmin_paper._system(groups.people(group), truth.embedding, AltMinSettings(model_clip=1.0)).matrix
             )

@@ -20,13 +20,12 @@ from commonground.estimators.fedrep.few_people import (
     plan_for_few,
     rounds_for_few,
 )
-from commonground.gate import randomness_from
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.metrics import subspace_distance
 from commonground.statistics.directions import direction_sums, direction_sums_within
 from commonground.statistics.whitened import _FREE, _RIDGE, whitened_gradient_sums
 from commonground.steps.initial_embedding import LOOKS, release_embedding_in_looks, release_initial_embedding
-from commonground.steps.rounds import Door
 from populations import ragged_block
 
 
@@ -122,9 +121,9 @@ def test_several_looks_find_more_than_one() -> None:
     mu = 0.09  # a seventh of the μ² of ε = 1
     distances = []
     for seed in range(4):
-        door = Door(InMemoryLedger(Budget(10.0, 1e-6)), randomness_from(seed))
-        one = release_initial_embedding(users, 2, None, False, door, mu)
-        several = release_embedding_in_looks(users, 2, False, door, mu)
+        gate = Gate(InMemoryLedger(Budget(10.0, 1e-6)), randomness_from(seed))
+        one = release_initial_embedding(users, 2, None, False, gate, mu)
+        several = release_embedding_in_looks(users, 2, False, gate, mu)
         distances.append([subspace_distance(U, truth.embedding) ** 2 for U in (one, several)])
     assert np.mean(distances, axis=0)[1] < np.mean(distances, axis=0)[0] - 0.1
 
@@ -147,11 +146,11 @@ def test_everything_is_made_of_releases() -> None:
     found, shares = [], {s.name: (s.part / s.repeats) ** 0.5 for s in plan_for_few(12.0)}
     for seed in (1, 2):
         users, _ = cg.datasets.make_shared_subspace(60, n_features=8, seed=seed)
-        door = FixedDoor()
-        U = release_embedding_in_looks(users, 2, False, door, shares["init"])  # type: ignore[arg-type]
-        found.append(rounds_for_few(users, U, False, door, shares, lambda: None))  # type: ignore[arg-type]
-        assert len(door.costs) == len(LOOKS) + N_ROUNDS + N_ROUNDS // SIZES_EVERY
-        assert sum(mu**2 for mu in door.costs) == pytest.approx(1.0)
+        gate = FixedDoor()
+        U = release_embedding_in_looks(users, 2, False, gate, shares["init"])  # type: ignore[arg-type]
+        found.append(rounds_for_few(users, U, False, gate, shares, lambda: None))  # type: ignore[arg-type]
+        assert len(gate.costs) == len(LOOKS) + N_ROUNDS + N_ROUNDS // SIZES_EVERY
+        assert sum(mu**2 for mu in gate.costs) == pytest.approx(1.0)
     np.testing.assert_array_equal(found[0], found[1])
 
 

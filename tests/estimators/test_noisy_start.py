@@ -6,15 +6,14 @@ import pytest
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.denoise.spectra import without_single_features
-from commonground.gate import randomness_from
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.steps.noisy_start import release_noisy_start
-from commonground.steps.rounds import Door
 
 
 def start(users: cg.Users, seed: int) -> np.ndarray:
-    door = Door(InMemoryLedger(Budget(50.0, 1e-6)), randomness_from(seed))
-    return release_noisy_start(users, 2, None, False, door, mu=5.0)
+    gate = Gate(InMemoryLedger(Budget(50.0, 1e-6)), randomness_from(seed))
+    return release_noisy_start(users, 2, None, False, gate, mu=5.0)
 
 
 def ratings(popular: np.ndarray, seed: int) -> tuple[cg.Users, np.ndarray]:

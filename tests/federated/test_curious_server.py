@@ -15,10 +15,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 from test_federation import ARGUMENTS, W0, D, K, U
 
 import commonground as cg
+from commonground.audit.gates import Recorder
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.engines import sum_over_people
-from commonground.federated import node as node_module
 from commonground.federated.node import Node, node_of
 from commonground.federated.questions import (
     CATALOGUE,
@@ -88,7 +88,7 @@ def refused(node: Node, records: RecordDict) -> str:
     config, arrays = unpack(node.answer(records))
     assert list(config) == ["refused"], f"answered {config}"
     assert arrays == {}
-    assert node.ledger.events == (), "a refusal costs nothing"  # type: ignore[union-attr]
+    assert node.gate.events == (), "a refusal costs nothing"  # type: ignore[union-attr]
     return str(config["refused"])
 
 
@@ -123,7 +123,7 @@ def test_thresholds_on_the_grid_are_answered(node: Node, edge: int) -> None:
     config, arrays = unpack(node.answer(mean_feature_question(110, edge)))
     assert config == {"people": N}
     assert arrays["value"].shape == (1, D)
-    (event,) = node.ledger.events  # type: ignore[union-attr]
+    (event,) = node.gate.events  # type: ignore[union-attr]
     assert event.sensitivity == pytest.approx(2 * lower_edge(edge))
 
 
@@ -282,17 +282,9 @@ def spoiled(rng: np.random.Generator, records: RecordDict) -> RecordDict:
 
 def exact_answer(users: cg.Users, records: RecordDict) -> tuple[str, BoundedSum | None]:
     """What a node says, and the bounded sum that its gate was given."""
-    seen: list[BoundedSum] = []
-    release = node_module.release
-
-    def noting(bounded: BoundedSum, *more: Any) -> Any:
-        seen.append(bounded)
-        return release(bounded, *more)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(node_module, "release", noting)
-        config, _ = unpack(node_of(users, "clinic", "nodes", 50.0, 1e-6).answer(records))
-    return str(config.get("refused", "")), seen[0] if seen else None
+    watch = Recorder()
+    config, _ = unpack(node_of(users, "clinic", "nodes", 50.0, 1e-6, watch.node_gate).answer(records))
+    return str(config.get("refused", "")), watch.parts[0] if watch.parts else None
 
 
 def test_whatever_is_asked_is_refused_or_answered_within_its_sensitivity() -> None:

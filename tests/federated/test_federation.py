@@ -176,7 +176,7 @@ def test_a_node_answers_what_it_knows_and_nothing_else(users: cg.Users, question
     config, arrays = ask(node, question)
     assert list(config) == ["refused"]
     assert arrays == {}
-    assert node.ledger.events == ()  # type: ignore[union-attr]
+    assert node.gate.events == ()  # type: ignore[union-attr]
 
 
 def test_a_node_keeps_its_own_budget(users: cg.Users) -> None:
@@ -188,7 +188,7 @@ def test_a_node_keeps_its_own_budget(users: cg.Users) -> None:
         ("refused" in answer) for answer in answers
     ] == [False] * 4 + [True] * 2
     assert answers[-1] == {"refused": "its own budget does not allow it"}
-    assert all(event.mu == mu and event.supported for event in node.ledger.events)  # type: ignore[union-attr]
+    assert all(event.mu == mu and event.supported for event in node.gate.events)  # type: ignore[union-attr]
 
 
 def test_a_node_that_fails_does_not_say_why(users: cg.Users, caplog: pytest.LogCaptureFixture) -> None:

@@ -16,10 +16,11 @@ from commonground.federated.federation import Federation
 from commonground.federated.guarantee import NoiseShares, drop_out_table, epsilon_to_the_server
 from commonground.federated.questions import Noised, Question
 from commonground.federated.wire import pack_question, unpack
-from commonground.gate import Randomness, ScatteredSum, randomness_from, release, release_scattered
+from commonground.gate import Gate, Randomness, ScatteredSum, randomness_from
+from commonground.gate.release import release
+from commonground.gate.scattered import release_scattered
 from commonground.ledger import InMemoryLedger
 from commonground.statistics.directions import direction_sums
-from commonground.steps.rounds import Door
 from federation_in_process import InProcess, nodes_of
 
 
@@ -70,7 +71,7 @@ def test_noise_of_one_node_and_of_all(users: cg.Users) -> None:
     link = InProcess(nodes_of(users, 3, "nodes", 500.0), lambda node, answer: messages.append(answer) or answer)
     federation = Federation(link, trust="nodes", tolerated=1)
     messages.clear()
-    door = Door(OpenLedger(), Randomness())
+    door = Gate(OpenLedger(), Randomness())
     public = door.release(
         federation.sum_over_people(federation, direction_sums, np.zeros(40), 0.0, False).bounded("d"), 0.5
     )
@@ -83,7 +84,7 @@ def test_noise_of_one_node_and_of_all(users: cg.Users) -> None:
         assert looks_like(unpack(message)[1]["value"] - own, sigma / math.sqrt(2))
     assert [event.mu for event in door._events] == [0.5]
     for node in link.members:
-        assert [event.mu for event in node.ledger.events] == [0.5 * math.sqrt(2)]
+        assert [event.mu for event in node.gate.events] == [0.5 * math.sqrt(2)]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +97,7 @@ def test_all_nodes_bound_alike(users: cg.Users) -> None:
     node = nodes_of(users, 3, "nodes", 500.0)[0]
     wanted = Noised("bounded", (), "d", 0.5, people=10**9)
     node.answer(pack_question(Question("direction_sums", (np.zeros(40), 0.0, False), wanted)))
-    (event,) = node.ledger.events
+    (event,) = node.gate.events
     assert event.sensitivity > math.sqrt(2) * 1.05
 
 

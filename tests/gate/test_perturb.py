@@ -8,7 +8,8 @@ from commonground.accounting.budgets import PureBudget
 from commonground.accounting.events import LaplaceEvent, epsilon_spent, event_from_dict
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError
-from commonground.gate import noise, perturb, randomness_from, sample_people
+from commonground.gate import noise, randomness_from
+from commonground.gate.perturb import perturb, sample_people
 from commonground.ledger import InMemoryLedger
 
 RUNS = 3000

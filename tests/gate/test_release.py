@@ -11,7 +11,8 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, InputError
-from commonground.gate import noise, randomness_from, release
+from commonground.gate import noise, randomness_from
+from commonground.gate.release import release
 from commonground.ledger import InMemoryLedger
 
 

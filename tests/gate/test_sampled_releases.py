@@ -15,7 +15,8 @@ from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGauss
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.sums import SampledSum
 from commonground.errors import BudgetError
-from commonground.gate import Randomness, SampledReleases, noise, randomness_from, release
+from commonground.gate import Randomness, SampledReleases, noise, randomness_from
+from commonground.gate.release import release
 from commonground.ledger import InMemoryLedger
 
 

@@ -12,7 +12,8 @@ from commonground.accounting.events import PureEvent
 from commonground.clipping.bounded import SCORE_UNIT, BoundedScores, score_units
 from commonground.clipping.sums import ScoreSums
 from commonground.errors import BudgetError
-from commonground.gate import noise, randomness_from, select
+from commonground.gate import noise, randomness_from
+from commonground.gate.select import select
 from commonground.ledger import InMemoryLedger
 
 

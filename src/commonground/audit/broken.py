@@ -23,8 +23,8 @@ from commonground.estimators import exponential_subspace, margin_classifier
 from commonground.estimators.altmin import paper as altmin_paper
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep import paper as fedrep_paper
-from commonground.gate import Release
-from commonground.steps import initial_embedding, rounds
+from commonground.gate import Gate, Release
+from commonground.steps import initial_embedding
 
 _gate = importlib.import_module("commonground.gate.release")  # the package's attribute of this name is the function
 
@@ -87,15 +87,15 @@ def unclipped_init() -> Iterator[None]:
 @contextmanager
 def free_thresholds() -> Iterator[None]:
     """Histograms of sizes, which choose the clip, are read without noise and without a charge."""
-    pay = rounds.Door.release
+    pay = Gate.release
 
-    def release(door: rounds.Door, bounded_sum: BoundedSum, mu: float) -> Release:
+    def release(gate: Gate, bounded_sum: BoundedSum, mu: float) -> Release:
         if "sizes" not in bounded_sum.name:
-            return pay(door, bounded_sum, mu)
+            return pay(gate, bounded_sum, mu)
         value = np.asarray(bounded_sum.value)
         return Release(value, GaussianEvent(bounded_sum.name, 0.0, bounded_sum.sensitivity, 0.0, value.size, True))
 
-    with patch.object(rounds.Door, "release", release):
+    with patch.object(Gate, "release", release):
         yield
 
 

@@ -1,11 +1,13 @@
 """A federation without a network, for audits: the same nodes and the same server, in this process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from commonground.data.users import Users
 from commonground.errors import InputError
+from commonground.gate import Gate, Randomness
+from commonground.ledger import Ledger
 
 try:
     from commonground.federated.federation import Federation
@@ -30,8 +32,8 @@ class InThisProcess:
         return {node: self.members[node].answer(question) for node, question in messages.items()}
 
 
-def federation_of(parts: Sequence[Users], trust: str) -> Federation:
-    """The people of each part at a node of their own."""
+def federation_of(parts: Sequence[Users], trust: str, gate: Callable[[Ledger, Randomness], Gate] = Gate) -> Federation:
+    """The people of each part at a node of their own, with a ``gate`` of its own."""
     epsilon = NODE_EPSILON if trust == "nodes" else None
-    nodes = [node_of(part, f"node {n}", trust, epsilon, NODE_DELTA) for n, part in enumerate(parts)]
+    nodes = [node_of(part, f"node {n}", trust, epsilon, NODE_DELTA, gate) for n, part in enumerate(parts)]
     return Federation(InThisProcess(nodes), trust=trust)

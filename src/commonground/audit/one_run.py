@@ -15,9 +15,10 @@ import numpy as np
 
 from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.audit.bounds import one_run_epsilon, one_run_mu
+from commonground.audit.gates import ImpossibleError
 from commonground.audit.neighbours import PAIRS, Person, replace_people
 from commonground.audit.recipes import Claim, Recipe
-from commonground.audit.replay import ImpossibleError, record, replay
+from commonground.audit.replay import record, replay
 from commonground.data.users import Users
 from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError

@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from commonground.accounting.budgets import Budget
+from commonground.audit.gates import Recorder
 from commonground.audit.neighbours import TARGET
 from commonground.billboard.board import Billboard
 from commonground.data.users import Users
@@ -27,8 +28,8 @@ from commonground.estimators.single_model import SingleModel
 
 N_NODES = 2  # of a federation; the target is at the first
 
-# Trains on people with noise from a seed (None: real noise), everybody's head included.
-Fit = Callable[[Users, int | None], PersonalModel]
+# Trains on people with noise from a seed (None: real noise), everybody's head included, while somebody watches the gate.
+Fit = Callable[[Users, int | None, Recorder], PersonalModel]
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,10 @@ class Recipe:
     name: str
     describe: str
     worst_pair: str  # of commonground.audit.neighbours.PAIRS: the one that comes closest to the claim
-    fit: Callable[[Claim, Users, int | None], PersonalModel]
+    fit: Callable[[Claim, Users, int | None, Recorder], PersonalModel]
 
     def at(self, claim: Claim) -> Fit:
-        return lambda users, seed: self.fit(claim, users, seed)
+        return lambda users, seed, watch: self.fit(claim, users, seed, watch)
 
 
 _HEADS: dict[str, Any] = {
@@ -62,65 +63,65 @@ _HEADS: dict[str, Any] = {
 }  # heads for all: they tell more of the billboard than models of one's own
 
 
-def _fedrep(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _fedrep(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _fedrep_choice(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _fedrep_choice(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """With the choice that everybody has at the end, between the shared prediction, her head and a model of her own."""
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
         fit_intercept=False, **_HEADS,
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _fedrep_few(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _fedrep_few(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """As few people as an audit has are what its many small rounds are for."""
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _fedrep_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _fedrep_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     model = PrivateFedRep(claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RecipeWarning)  # its batches do not fit its own setting for rank > 1
-        return model.fit(users)
+        return model.fit(users, gate=watch.gate)
 
 
-def _altmin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _altmin(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return PrivateAltMin(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
         fit_intercept=False,
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _altmin_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _altmin_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     # One group holds everybody: what a person in it can show is what a person in any group can. Four rows each are used.
     settings = AltMinSettings(n_rounds=1, schedule="groups", rows_per_user=4)
     return PrivateAltMin(
         claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed, paper_settings=settings
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _single_model(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return SingleModel(claim.epsilon, claim.delta, simulation_seed=seed).fit(users)
+def _single_model(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return SingleModel(claim.epsilon, claim.delta, simulation_seed=seed).fit(users, gate=watch.gate)
 
 
-def _personal_ridge(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _personal_ridge(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """Everybody has the same budget: the audited person is then the one with the largest."""
     return PersonalBudgetRidge(
         "statistics", feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
         simulation_seed=seed,
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
 _HUGE_LOSS = (
@@ -128,86 +129,86 @@ _HUGE_LOSS = (
 )
 
 
-def _exponential(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _exponential(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return ExponentialSubspace(
         claim.rank, claim.epsilon, n_candidates=16, n_stages=claim.n_rounds, simulation_seed=seed
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _exponential_paper(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _exponential_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return ExponentialSubspace(
         claim.rank, claim.epsilon, recipe="paper", n_candidates=16, loss_bound=_HUGE_LOSS, simulation_seed=seed
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _margin(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _margin(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """Its labels are the signs of the regression labels that audits are made with."""
     X, y, people = _rows(users)
     return PrivateMarginClassifier(
         claim.rank, claim.epsilon, projected_dim=claim.rank + 1, n_candidates=16, n_stages=claim.n_rounds,
         margin=0.5, simulation_seed=seed,
-    ).fit(X, np.where(y > 0, 1.0, -1.0), users=people)  # fmt: skip
+    ).fit(X, np.where(y > 0, 1.0, -1.0), users=people, gate=watch.gate)  # fmt: skip
 
 
-def _with_budgets(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _with_budgets(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """The target has half of the others' ε, and counts less than they do in everything."""
     return PrivateFedRep(
         claim.rank, delta=claim.delta, budgets=_half_for_the_target(claim, users), n_rounds=claim.n_rounds,
         simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS,
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
 def _half_for_the_target(claim: Claim, users: Users) -> np.ndarray:
     return np.where(np.arange(users.n_users) == TARGET, claim.epsilon / 2, claim.epsilon)
 
 
-def _fedrep_sparse(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _fedrep_sparse(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     X, y, people = _rows(users)
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    ).fit(Users.from_arrays(sparse.csr_array(X), y, people))  # fmt: skip
+    ).fit(Users.from_arrays(sparse.csr_array(X), y, people), gate=watch.gate)  # fmt: skip
 
 
-def _logistic(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return _convex("logistic", claim, users, seed)
+def _logistic(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _convex("logistic", claim, users, seed, watch)
 
 
-def _huber(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return _convex("huber", claim, users, seed)
+def _huber(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _convex("huber", claim, users, seed, watch)
 
 
-def _convex(loss: str, claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _convex(loss: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return PrivateAltMin(
         claim.rank, claim.epsilon, claim.delta, loss=loss, n_rounds=claim.n_rounds, simulation_seed=seed,
         shared_mean=False, fit_intercept=False,
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _reweight(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return _ridge_for_budgets("reweight", claim, users, seed)
+def _reweight(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _ridge_for_budgets("reweight", claim, users, seed, watch)
 
 
-def _sample(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return _ridge_for_budgets("sample", claim, users, seed)
+def _sample(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _ridge_for_budgets("sample", claim, users, seed, watch)
 
 
-def _ridge_for_budgets(method: str, claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _ridge_for_budgets(method: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """L2-Laplace noise, δ = 0; the target has half of the others' ε."""
     return PersonalBudgetRidge(
         method, alpha=1e3, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0),  # so strong that one label moves all of θ
         budgets=_half_for_the_target(claim, users), simulation_seed=seed, fit_intercept=False,
-    ).fit(users)  # fmt: skip
+    ).fit(users, gate=watch.gate)  # fmt: skip
 
 
-def _trusted_server(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return _federated("server", claim, users, seed)
+def _trusted_server(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _federated("server", claim, users, seed, watch)
 
 
-def _noise_at_nodes(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return _federated("nodes", claim, users, None)  # a node's noise cannot be simulated
+def _noise_at_nodes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _federated("nodes", claim, users, None, watch)  # a node's noise cannot be simulated
 
 
-def _federated(trust: str, claim: Claim, users: Users, seed: int | None) -> PersonalModel:
+def _federated(trust: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     from commonground.audit.federation import federation_of
 
     X, y, people = _rows(users)
@@ -216,7 +217,7 @@ def _federated(trust: str, claim: Claim, users: Users, seed: int | None) -> Pers
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, keep_heads=False,
         shared_mean=trust == "server", **_HEADS,
-    ).fit(federation_of(parts, trust))  # fmt: skip
+    ).fit(federation_of(parts, trust, watch.node_gate), gate=watch.gate)  # fmt: skip
 
 
 def _rows(users: Users) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -225,8 +226,8 @@ def _rows(users: Users) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return block.X, block.y, np.repeat(np.arange(block.n_users), np.diff(block.offsets))
 
 
-def _own_data(claim: Claim, users: Users, seed: int | None) -> PersonalModel:
-    return OwnDataOnly(towards=_single_model(claim, users, seed).billboard_).fit(users)
+def _own_data(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return OwnDataOnly(towards=_single_model(claim, users, seed, watch).billboard_).fit(users, gate=watch.gate)
 
 
 RECIPES = {

@@ -9,19 +9,13 @@ The replay also ends in a billboard, a statement, and other people's heads, choi
 of the releases and of their own rows, so they must be the same **to the last bit**. If they differ, something was published
 that is not a function of the releases; if the replay asks the gate for another release than the one recorded (another
 noise level, say), something steered it that was not released. Either tells the populations apart for certain.
-
-Here values from before the noise leave the gate. That is why this lives in the audit and watches from outside, on simulated
-people: no estimator can be asked to do it.
 """
 
-import importlib
 import json
 import math
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-from unittest.mock import patch
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -30,35 +24,12 @@ from scipy.special import log_softmax
 
 from commonground.accounting.events import Event, PureEvent
 from commonground.accounting.personal import sampler_room
+from commonground.audit.gates import Coins, ImpossibleError, Passage, Private, Recorder, Replayer
 from commonground.audit.recipes import Fit
-from commonground.clipping.bounded import BoundedScores, BoundedSum, rounding_margin
+from commonground.clipping.bounded import rounding_margin
 from commonground.data.users import Users
-from commonground.estimators import personal_ridge
 from commonground.estimators.base import PersonalModel
-from commonground.gate import Perturbed, Randomness, Release, ScatteredSum, Selection
-from commonground.ledger import Ledger
-from commonground.steps import rounds
-
-Private = BoundedSum | BoundedScores
-Public = Release | Selection | Perturbed
-Gate = Callable[[Any, float, Ledger, Randomness], Any]  # release, release_scattered, perturb, or select
-
-
-@dataclass(frozen=True, repr=False)
-class Passage:
-    """One release or choice, with the private sum or scores that it hides."""
-
-    private: Private
-    share: float  # of the budget: μ of a release, ε of a choice
-    public: Public
-
-
-@dataclass(frozen=True, repr=False)
-class Coins:
-    """Who was drawn, where an estimator reads a secret sample of people; and how likely everybody was."""
-
-    drawn: np.ndarray  # (n,) bool
-    probabilities: np.ndarray  # (n,)
+from commonground.gate import Perturbed, Release, Selection
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,10 +64,6 @@ class Evidence:
     worst_halved: np.ndarray  # (releases,) the largest of any outcome then, where δ = 0
     certain: bool  # the neighbour could not have published this
     differing: tuple[str, ...] = ()  # what others see beside the releases and is not the same to the last bit
-
-
-class ImpossibleError(Exception):
-    """The neighbour would have asked for a different release at this point."""
 
 
 def whole_models(model: PersonalModel) -> np.ndarray:
@@ -159,37 +126,12 @@ def seen_by_others(model: PersonalModel, users: Users, target: int | None) -> di
 
 def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Transcript:
     """Train once, and keep what passed."""
-    passages: list[Passage] = []
-    coins: list[Coins] = []
-
-    def recording(door: Gate) -> Gate:
-        def watched(private: Private, share: float, ledger: Ledger, randomness: Randomness) -> Public:
-            public: Public = door(private, share, ledger, randomness)
-            passages.append(Passage(private, share, public))
-            return public
-
-        return watched
-
-    def recording_parts(scattered: ScatteredSum, share: float, ledger: Ledger, randomness: Randomness) -> Release:
-        """Of a sum in parts, the whole is what the noise of all parts together hides."""
-        parts: list[BoundedSum] = []
-        with _parts_at_nodes(lambda door: _noting(door, parts)):
-            public = release_scattered(scattered, share, ledger, randomness)
-        passages.append(Passage(_added(scattered, parts), share, public))
-        return public
-
-    def drawing(probabilities: np.ndarray, randomness: Randomness) -> np.ndarray:
-        drawn = sample_people(probabilities, randomness)
-        coins.append(Coins(drawn.copy(), probabilities.copy()))
-        return drawn
-
-    release_scattered, sample_people = rounds.release_scattered, personal_ridge.sample_people
-    doors = recording(rounds.release), recording(rounds.select), recording(rounds.perturb)
-    with _gate(*doors, recording_parts, drawing):
-        model = fit(users, seed)
-    drawn = coins[0] if coins else None
-    shares = [share_of_target(model, target, drawn, passage.public.event) for passage in passages]
-    return Transcript(users, passages, drawn, shares, others_view(model, target), seen_by_others(model, users, target))
+    watch = Recorder()
+    with _one_thread():
+        model = fit(users, seed, watch)
+    shares = [share_of_target(model, target, watch.coins, passage.public.event) for passage in watch.passages]
+    view, seen = others_view(model, target), seen_by_others(model, users, target)
+    return Transcript(users, watch.passages, watch.coins, shares, view, seen)
 
 
 def share_of_target(model: PersonalModel, target: int | None, coins: Coins | None, event: Event) -> float:
@@ -210,33 +152,16 @@ def replay(
 
     ``drawn``: who is in the sample, in place of those who were.
     """
-    sums: list[Private] = []
-
-    def replaying(private: Private, share: float, ledger: Ledger, randomness: Randomness) -> Public:
-        if len(sums) == len(transcript.passages):
-            raise ImpossibleError
-        passage = transcript.passages[len(sums)]
-        if not _same_release(passage, private, share):
-            raise ImpossibleError
-        sums.append(private)
-        return passage.public
-
-    def replaying_parts(scattered: ScatteredSum, share: float, ledger: Ledger, randomness: Randomness) -> Public:
-        parts: list[BoundedSum] = []
-        with _parts_at_nodes(lambda door: _noting(_unnoised, parts)):
-            scattered.collect(share * math.sqrt(scattered.shares))
-        return replaying(_added(scattered, parts), share, ledger, randomness)
-
-    def drawing(probabilities: np.ndarray, randomness: Randomness) -> np.ndarray:
-        assert transcript.coins is not None
-        return (transcript.coins.drawn if drawn is None else drawn).copy()
-
-    with _gate(replaying, replaying, replaying, replaying_parts, drawing):
-        try:
-            model = fit(users, 0 if all(event.simulated for event in transcript.events) else None)
-        except ImpossibleError:
-            return sums, {}
-    return sums, seen_by_others(model, users, target)
+    if drawn is None and transcript.coins is not None:
+        drawn = transcript.coins.drawn
+    watch = Replayer(transcript.passages, drawn)
+    seed = 0 if all(event.simulated for event in transcript.events) else None
+    try:
+        with _one_thread():
+            model = fit(users, seed, watch)
+    except ImpossibleError:
+        return watch.sums, {}
+    return watch.sums, seen_by_others(model, users, target)
 
 
 def evidence(
@@ -351,58 +276,12 @@ def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) 
     return ratio(public.value, scale), largest / claimed if within else math.inf, halved, largest_halved
 
 
-def _same_release(passage: Passage, private: Private, share: float) -> bool:
-    recorded = passage.private
-    return (
-        type(recorded) is type(private)
-        and recorded.name == private.name
-        and np.shape(recorded.value) == np.shape(private.value)
-        and recorded.sensitivity == private.sensitivity
-        and passage.share == share
-    )
-
-
-def _added(scattered: ScatteredSum, parts: list[BoundedSum]) -> BoundedSum:
-    if not parts:  # no node would answer
-        raise ImpossibleError
-    if any(part.sensitivity != scattered.sensitivity for part in parts):
-        raise ImpossibleError
-    return replace(parts[0], value=np.sum([part.value for part in parts], axis=0))
-
-
-def _noting(door: Gate, parts: list[BoundedSum]) -> Gate:
-    def noted(private: BoundedSum, share: float, ledger: Ledger, randomness: Randomness) -> Release:
-        parts.append(private)
-        public: Release = door(private, share, ledger, randomness)
-        return public
-
-    return noted
-
-
-def _unnoised(private: BoundedSum, share: float, ledger: Ledger, randomness: Randomness) -> Release:
-    value = np.asarray(private.value, dtype=np.float64)
-    return Release(value, None)  # type: ignore[arg-type]  # a node gives out the value alone
-
-
 @contextmanager
-def _parts_at_nodes(watcher: Callable[[Gate], Gate]) -> Iterator[None]:
-    """Put a watcher in front of the gate that each node of a federation has."""
-    node = importlib.import_module("commonground.federated.node")
-    with patch.object(node, "release", watcher(node.release)):
-        yield
-
-
-@contextmanager
-def _gate(release: Gate, select: Gate, perturb: Gate, scattered: Gate, sample: Callable[..., Any]) -> Iterator[None]:
-    """Put a watcher in front of each door of the gate. One thread meanwhile: for a few dozen people more of them only wait."""
+def _one_thread() -> Iterator[None]:
+    """For a few dozen people more of them only wait. Sums do not depend on it: chunks of people are fixed."""
     threads = numba.get_num_threads()
-    numba.set_num_threads(1)  # sums do not depend on it: chunks of people are fixed
-    watched = {"release": release, "select": select, "perturb": perturb, "release_scattered": scattered}
+    numba.set_num_threads(1)
     try:
-        with ExitStack() as doors:
-            for name, door in watched.items():
-                doors.enter_context(patch.object(rounds, name, door))
-            doors.enter_context(patch.object(personal_ridge, "sample_people", sample))
-            yield
+        yield
     finally:
         numba.set_num_threads(threads)

@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
+from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.files import _SPEND_SINCE
+from commonground.data.users import Users
+from commonground.gate import Gate
 from commonground.ledger import LedgerEntry
 
 
@@ -33,6 +37,33 @@ class Statement:
     ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+
+    @classmethod
+    def of_fit(
+        cls,
+        gate: Gate,
+        algorithm: str,
+        recipe: str,
+        budget: Budget | PureBudget,
+        users: Users,
+        budgets: PersonalBudgets | None = None,
+        **parameters: Any,
+    ) -> "Statement":
+        """What has passed ``gate``, in a fit on ``users`` within ``budget``; with the public ``parameters`` of the fit."""
+        return cls(
+            algorithm=algorithm,
+            recipe=recipe,
+            epsilon=float(budget.epsilon),
+            delta=float(budget.delta),
+            n_users=users.n_users,
+            n_features=users.n_features,
+            simulated=gate.randomness.simulated,
+            noise=gate.randomness.description,
+            events=gate.events,
+            budgets=None if budgets is None else budgets.distribution(),
+            custody=users.custody,
+            parameters={name: _plain(value) for name, value in parameters.items()},
+        )
 
     @cached_property
     def epsilon_spent(self) -> float:
@@ -105,6 +136,10 @@ class Statement:
         values["epsilon"] = float(values["epsilon"])
         values["ledger"] = entry_from_json(values.get("ledger"))
         return cls(**values)
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value  # NumPy's numbers cannot be written as JSON
 
 
 def in_words(entry: LedgerEntry | None) -> str:

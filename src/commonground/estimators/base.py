@@ -1,6 +1,7 @@
 """What all estimators share: how people come in, how a row is answered by its person's own head."""
 
 import warnings
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Self
 
@@ -9,20 +10,22 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard.board import Billboard, name_each_other
 from commonground.data.features import check_features
 from commonground.data.users import Block, Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.choice import OwnModels
 from commonground.heads.everybody import EverybodysHeads, fit_everybody
-from commonground.ledger import Ledger, SharedLedger
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 
 
 class PersonalModel(BaseEstimator):
     """Base of the estimators: ``fit`` publishes ``billboard_`` and keeps everybody's head for ``predict``.
 
-    A subclass implements ``_publish(users, ledger) -> Billboard``.
+    A subclass implements ``_publish(users, gate) -> Billboard``.
     """
 
     billboard_: Billboard
@@ -34,11 +37,33 @@ class PersonalModel(BaseEstimator):
     own_models_: OwnModels | None  # of those who do better alone, where the billboard leaves them the choice
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
 
-    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | SharedLedger | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        users: Any = None,
+        *,
+        ledger: Ledger | SharedLedger | None = None,
+        gate: Callable[[Ledger, Randomness], Gate] = Gate,
+    ) -> Self:
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays.
 
-        ``ledger``: a population of a ``DurableLedger`` pays for this fit. The declared budget is booked before training
-        starts, each release is charged before its noise is drawn, and what was not used is given back at the end.
+        Parameters
+        ----------
+        X : Users or array of shape (n_rows, n_features)
+        y : array of shape (n_rows,), default=None
+            Labels, with plain arrays.
+        users : array of shape (n_rows,), default=None
+            One id for each row, with plain arrays.
+        ledger : population of a ``DurableLedger``, default=None
+            Pays for this fit. The declared budget is booked before training starts, each release is charged before its
+            noise is drawn, and what was not used is given back at the end.
+        gate : callable, default=Gate
+            For audits: makes this fit's gate, one that watches what passes.
+
+        Returns
+        -------
+        self
         """
         people = _as_users(X, y, users)
         if people.n_users < 2:
@@ -55,7 +80,7 @@ class PersonalModel(BaseEstimator):
         self._personal = self._budgets_of(people, in_order=isinstance(X, Users))
         try:
             with self._paid_from(ledger) as book:
-                board = self._publish(people, book)
+                board = self._publish(people, gate(*self._behind_the_gate(book)))
             self.billboard_ = name_each_other(board, book)
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
@@ -79,6 +104,11 @@ class PersonalModel(BaseEstimator):
                 stacklevel=4,
             )
         return ledger.reserve(self._budget(), name)
+
+    def _behind_the_gate(self, book: Ledger | None) -> tuple[Ledger, Randomness]:
+        if not hasattr(self, "epsilon") and self._personal is None:
+            return _NothingToSpend(), Randomness()
+        return book or InMemoryLedger(self._budget()), randomness_from(self.simulation_seed)
 
     def _budget(self) -> Budget | PureBudget:
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
@@ -116,7 +146,7 @@ class PersonalModel(BaseEstimator):
         """Whether it can learn from sparse rows."""
         return False
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         raise NotImplementedError
 
     def _fit_heads(self, users: Users) -> None:
@@ -166,6 +196,13 @@ class PersonalModel(BaseEstimator):
                 raise InputError("who was in training is known to another engine only; this model has no ids.")
             self._position_of = {user: at for at, user in enumerate(_as_list(self.user_ids_))}
         return np.fromiter((self._position_of.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
+
+
+class _NothingToSpend:
+    """The ledger of a baseline that declares no budget: nothing of it may pass the gate."""
+
+    def charge(self, event: Event) -> None:
+        raise BudgetError(f"{event.name!r} cannot be paid for: this estimator declares no budget.")
 
 
 def check_rank(rank: Any, n_features: int, name: str) -> None:

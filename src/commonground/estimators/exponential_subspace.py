@@ -6,12 +6,12 @@ import numpy as np
 
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.data.users import Block, Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.gate import randomness_from
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.gate import Gate
 from commonground.public_draws import (
     PublicGenerator,
     public_generator,
@@ -21,7 +21,6 @@ from commonground.public_draws import (
 )
 from commonground.statistics.paper.fedrep import second_half_heads
 from commonground.statistics.subspace_scores import subspace_scores
-from commonground.steps.rounds import Door
 from commonground.steps.zoom import zoom
 
 _AROUND_GIVEN = (1e-3, 1.0)  # distances of candidates around an earlier billboard's embedding
@@ -113,17 +112,16 @@ class ExponentialSubspace(PersonalModel):
     def _budget(self) -> PureBudget:
         return PureBudget(self.epsilon)
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         d, k, budget = users.n_features, self.rank, self._budget()
         check_rank(k, d, "ExponentialSubspace")
         self._check_parameters()
         paper = self.recipe == "paper"
-        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         rng = public_generator(self.candidate_seed, "candidate subspaces")
         how = (paper, self.fit_intercept and not paper, float(self.loss_bound) if paper else 0.0)
         embedding, stages = zoom(
             lambda candidates: sum_over_people(users, subspace_scores, candidates, *how),  # Alg. 4, line 1
-            self._first_candidates(d, k, rng, door.randomness.simulated), budget, door, rng,
+            self._first_candidates(d, k, rng, gate.randomness.simulated), budget, gate, rng,
             1 if paper else self.n_stages, self.n_candidates,
             reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
             people=users.n_users, verbose=self.verbose,
@@ -138,7 +136,8 @@ class ExponentialSubspace(PersonalModel):
             intercept=0.0,
             fit_intercept=self.fit_intercept and not paper,
             feature_names=users.feature_names,
-            statement=door.statement(
+            statement=Statement.of_fit(
+                gate,
                 name, self.recipe, budget, users, rank=int(k), stages=stages, n_candidates=int(self.n_candidates),
                 candidate_seed=int(self.candidate_seed),
             ),

@@ -1,23 +1,22 @@
 """Personalised classification with a margin: project, then choose (P2, Algorithm 3)."""
 
 import math
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.data.users import Block, Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.gate import randomness_from
+from commonground.gate import Gate
 from commonground.heads.arithmetic import shorten
-from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.statistics.margins import margin_scores, second_half_margin_heads
-from commonground.steps.rounds import Door
 from commonground.steps.zoom import zoom
 
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
@@ -103,20 +102,15 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         self.simulation_seed = simulation_seed
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Ledger | SharedLedger | None = None) -> Self:
-        super().fit(X, y, users, ledger=ledger)
-        return self
-
     def _budget(self) -> PureBudget:
         return PureBudget(self.epsilon)
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         budget, paper = self._budget(), self.recipe == "paper"
         self._check_parameters()
         self.classes_ = _classes(users)
         k, projected = self.rank, self._projected_dim(users)
         check_rank(k, projected + 1, type(self).__name__)
-        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         rng = public_generator(self.candidate_seed, "margin classifier")
         d = users.n_features
         M = sign_projection(projected, d, rng) if projected < d else np.eye(d)  # Alg. 3, line 1
@@ -125,7 +119,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         chosen, stages = zoom(
             lambda candidates: sum_over_people(users, margin_scores, scale * candidates, *how),
             random_subspaces(self.n_candidates, projected, k, rng),
-            budget, door, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
+            budget, gate, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
         )  # fmt: skip
         return Billboard(
             embedding=np.ascontiguousarray(M.T @ (scale * chosen)),  # Alg. 3, line 5
@@ -133,7 +127,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
             intercept=0.0,
             fit_intercept=False,
             feature_names=users.feature_names,
-            statement=door.statement(
+            statement=Statement.of_fit(
+                gate,
                 "Private margin classifier", self.recipe, budget, users, rank=int(k), projected_dim=projected,
                 stages=stages, n_candidates=int(self.n_candidates), candidate_seed=int(self.candidate_seed),
                 margin=float(self.margin), head_bound=float(self.head_bound), feature_bound=float(self.feature_bound),

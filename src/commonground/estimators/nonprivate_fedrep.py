@@ -8,7 +8,7 @@ from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.own_data import pooled_least_squares
-from commonground.ledger import Ledger
+from commonground.gate import Gate
 from commonground.statistics.directions import direction_sums
 from commonground.statistics.objective import loss_and_gradient
 
@@ -35,7 +35,7 @@ class NonPrivateFedRep(PersonalModel):
         self.shared_mean = shared_mean
         self.max_iterations = max_iterations
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         from scipy.optimize import minimize  # 20 MB that nobody else needs
 
         check_rank(self.rank, users.n_features, "NonPrivateFedRep")

@@ -8,7 +8,7 @@ from commonground.billboard.statement import Statement
 from commonground.data.users import Block, Users
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
-from commonground.ledger import Ledger
+from commonground.gate import Gate
 
 _TOO_LARGE = (
     1e140  # rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow
@@ -37,7 +37,7 @@ class OwnDataOnly(PersonalModel):
         self.towards = towards
         self.fit_intercept = fit_intercept
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         d = users.n_features
         mean, intercept, origin, epsilon, delta = np.zeros(d), 0.0, "zero", 0.0, 0.0
         events: tuple[Event, ...] = ()

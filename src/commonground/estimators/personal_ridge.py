@@ -10,15 +10,14 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
-from commonground.gate import randomness_from, sample_people
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.gate import Gate
 from commonground.statistics.moments import PublicScale, moment_sums
-from commonground.steps.rounds import Door
 
 METHODS = ("reweight", "sample", "uniform", "statistics")
 DEFAULT_DELTA = 1e-6  # of "statistics"
@@ -124,7 +123,7 @@ class PersonalBudgetRidge(PersonalModel):
             return PersonalBudgets(np.where(found.epsilons > 0, smallest, 0.0), delta)
         return found
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         budgets = self._personal
         assert budgets is not None
         low, high, label_low, label_high = self._bounds(users.n_features)
@@ -137,11 +136,10 @@ class PersonalBudgetRidge(PersonalModel):
         if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha > 0):
             raise InputError(f"alpha of PersonalBudgetRidge must be a finite number > 0, got {self.alpha!r}.")
         budget = self._budget()
-        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.method == "statistics":
             assert isinstance(budget, Budget)
             scale = centred_scale(low, high, label_low, label_high, self.fit_intercept)
-            theta = _released_statistics(users.weighted(budgets.weights), scale, self.alpha, budget, door)
+            theta = _released_statistics(users.weighted(budgets.weights), scale, self.alpha, budget, gate)
         else:
             if self.alpha is None:
                 raise InputError(
@@ -149,20 +147,22 @@ class PersonalBudgetRidge(PersonalModel):
                     "Only 'statistics' chooses by itself."
                 )
             scale = unit_scale(low, high, label_low, label_high, self.fit_intercept)
-            theta = self._output_perturbation(users, budgets, scale, door)
+            theta = self._output_perturbation(users, budgets, scale, gate)
         coef, intercept = scale.linear_model(theta)
-        noise = None if self.method == "statistics" else door.randomness.floating_point_description
+        noise = None if self.method == "statistics" else gate.randomness.floating_point_description
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),
             mean=coef,
             intercept=intercept,
             fit_intercept=False,
             feature_names=users.feature_names,
-            statement=door.statement("Ridge with personal budgets", self.method, budget, users, budgets, noise=noise),
+            statement=Statement.of_fit(
+                gate, "Ridge with personal budgets", self.method, budget, users, budgets, noise=noise
+            ),
         )
 
     def _output_perturbation(
-        self, users: Users, budgets: PersonalBudgets, scale: PublicScale, door: Door
+        self, users: Users, budgets: PersonalBudgets, scale: PublicScale, gate: Gate
     ) -> np.ndarray:
         assert self.alpha is not None
         d = users.n_features + bool(self.fit_intercept)
@@ -172,7 +172,7 @@ class PersonalBudgetRidge(PersonalModel):
         if self.method == "sample":
             epsilon = self._level(budgets.epsilons)
             probabilities = sampling_probabilities(budgets.epsilons, epsilon)
-            weights = sample_people(probabilities, door.randomness).astype(np.float64)
+            weights = gate.sample(probabilities).astype(np.float64)
             total = float(probabilities.sum())
         else:
             epsilon, weights = budgets.largest.epsilon, budgets.weights
@@ -181,7 +181,7 @@ class PersonalBudgetRidge(PersonalModel):
         # Room for rounding as for all people: that for those drawn would tell, in the stated noise, how many these were.
         moments = replace(moments, n_users=users.n_users)
         solution = moments.bounded_ridge(self.alpha, total, radius, "ridge coefficients")
-        return door.perturb(solution, epsilon * (1 - 1e-9)).value
+        return gate.perturb(solution, epsilon * (1 - 1e-9)).value
 
     def _level(self, epsilons: np.ndarray) -> float:
         part = epsilons[epsilons > 0]
@@ -265,12 +265,12 @@ def centred_scale(
 
 
 def _released_statistics(
-    users: Users, scale: PublicScale, alpha: float | None, budget: Budget, door: Door
+    users: Users, scale: PublicScale, alpha: float | None, budget: Budget, gate: Gate
 ) -> np.ndarray:
     """Ridge on the released second moment, repaired: what is known of it without noise put in, made positive."""
     moments = sum_over_people(users, moment_sums, scale)
     total = users.total_weight  # public, as budgets are
-    released = door.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
+    released = gate.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
     size = len(moments.value)
     return ridge_from_statistics(
         from_symmetric_half(released.value, size) / total, released.noise_std / total, scale, alpha

@@ -6,13 +6,12 @@ import numpy as np
 
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.data.users import Users
 from commonground.estimators.base import PersonalModel
-from commonground.gate import randomness_from
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.steps.feature_energy import release_feature_energy
-from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
 
 N_ROUNDS = 12
@@ -69,20 +68,19 @@ class SingleModel(PersonalModel):
         self.simulation_seed = simulation_seed
         self.verbose = verbose
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         budget, users = self._declared(users)
-        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         mu = (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget)
         shared = SharedMean(np.zeros(users.n_features), 0.0, edge=0)
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
-            energy = release_feature_energy(users, False, door, mu["scale"])
+            energy = release_feature_energy(users, False, gate, mu["scale"])
             centre = None
             if self.fit_intercept:
                 centre = release_feature_centre(
-                    users, door, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
+                    users, gate, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
                 )
             for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                users, door, mu_locate=mu["locate"], mu_size=mu["sizes"],
+                users, gate, mu_locate=mu["locate"], mu_size=mu["sizes"],
                 mu_sum=mu["rounds"], n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
                 constant=float(self.fit_intercept), feature_centre=centre,
             ):  # fmt: skip
@@ -93,5 +91,5 @@ class SingleModel(PersonalModel):
             intercept=shared.intercept,
             fit_intercept=False,  # nobody has an intercept of her own
             feature_names=users.feature_names,
-            statement=door.statement("Single private model", "default", budget, users, budgets=self._personal),
+            statement=Statement.of_fit(gate, "Single private model", "default", budget, users, budgets=self._personal),
         )

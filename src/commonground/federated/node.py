@@ -9,6 +9,7 @@ never code that came with a message, and what goes wrong inside stays in its own
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from commonground.engines.local import sum_over_blocks
 from commonground.errors import BudgetError, InputError
 from commonground.federated.questions import CONTRIBUTIONS, Noised, Question, QuestionError, checked
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
-from commonground.gate import Randomness, release
+from commonground.gate import Gate, Randomness
 from commonground.ledger import InMemoryLedger, Ledger
 
 log = logging.getLogger("commonground.federated")
@@ -35,17 +36,17 @@ class RefusalError(Exception):
 
 @dataclass(frozen=True)
 class Node:
-    """``ledger``: what this node may spend on its people in answers with its own noise; needed for trust="nodes"."""
+    """``gate``: through which answers with its own noise pass, and which pays for them; needed for trust="nodes"."""
 
     users: Users
     name: str
     trust: str = "server"
-    ledger: Ledger | None = None
+    gate: Gate | None = None
 
     def __post_init__(self) -> None:
         if self.trust not in TRUST:
             raise InputError(f"trust of a node must be 'server' or 'nodes', got {self.trust!r}.")
-        if self.trust == "nodes" and self.ledger is None:
+        if self.trust == "nodes" and self.gate is None:
             raise InputError("a node that adds its own noise needs a budget of its own: give it an epsilon.")
         if self.users.budgets is not None:
             raise InputError("a node has one budget for all of its people; read its table without budget=.")
@@ -94,8 +95,8 @@ class Node:
             sums = replace(sums, n_users=wanted.people)  # all nodes leave the same room for rounding
         bounded = getattr(sums, wanted.method)(*wanted.arguments, wanted.name)
         assert isinstance(bounded, BoundedSum)
-        assert self.ledger is not None
-        return release(bounded, wanted.mu, self.ledger, Randomness()).value
+        assert self.gate is not None
+        return self.gate.release(bounded, wanted.mu).value
 
 
 def refusal(reason: str) -> RecordDict:
@@ -107,6 +108,14 @@ def failed() -> RecordDict:
     return refusal("it failed; the reason is in its own log")
 
 
-def node_of(users: Users, name: str, trust: str, epsilon: float | None, delta: float) -> Node:
+def node_of(
+    users: Users,
+    name: str,
+    trust: str,
+    epsilon: float | None,
+    delta: float,
+    gate: Callable[[Ledger, Randomness], Gate] = Gate,
+) -> Node:
     """A node with the most that it lets a server learn about any of its people, for as long as the process lives."""
-    return Node(users, name, trust, None if epsilon is None else InMemoryLedger(Budget(epsilon, delta)))
+    own = None if epsilon is None else gate(InMemoryLedger(Budget(epsilon, delta)), Randomness())
+    return Node(users, name, trust, own)

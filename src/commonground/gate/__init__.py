@@ -1,25 +1,19 @@
-"""The doors from private to public: ``release`` and ``perturb`` for sums, ``select`` for choices, ``sample_people``.
+"""The one way from private to public: a ``Gate`` for each fit, and ``SampledReleases`` for long training runs."""
 
-``release_scattered`` is ``release`` for a sum whose parts pass a gate each where they are.
-"""
-
-from commonground.gate.perturb import Perturbed, perturb, sample_people
+from commonground.gate.gate import Gate
+from commonground.gate.perturb import Perturbed
 from commonground.gate.randomness import Randomness, randomness_from
-from commonground.gate.release import Release, SampledReleases, release
-from commonground.gate.scattered import ScatteredSum, release_scattered
-from commonground.gate.select import Selection, select
+from commonground.gate.release import Release, SampledReleases
+from commonground.gate.scattered import ScatteredSum
+from commonground.gate.select import Selection
 
 __all__ = [
+    "Gate",
     "Perturbed",
     "Randomness",
     "Release",
     "SampledReleases",
     "ScatteredSum",
     "Selection",
-    "perturb",
     "randomness_from",
-    "release",
-    "release_scattered",
-    "sample_people",
-    "select",
 ]

@@ -13,12 +13,11 @@ from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
-from commonground.gate import randomness_from
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.reproduce.results import Claim, Outcome, PaperResult
 from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, rows_of
 from commonground.statistics.paper.fedrep import second_half_heads
-from commonground.steps.rounds import Door
 
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)
@@ -53,8 +52,8 @@ def published_start(users: Users, rank: int) -> np.ndarray:
 def _from_published_start(users: Users, truth: Truth, epsilon: float, seed: int) -> float:
     """Algorithms 1 and 2 of P1 after ``published_start``. No billboard is made: what its statement says would not be true."""
     budget = Budget(epsilon, DELTA)
-    door = Door(InMemoryLedger(budget), randomness_from(seed))
-    U = paper_embedding(users, 2, budget, door, AltMinSettings(ROUNDS), start=published_start(users, 2))
+    gate = Gate(InMemoryLedger(budget), randomness_from(seed))
+    U = paper_embedding(users, 2, budget, gate, AltMinSettings(ROUNDS), start=published_start(users, 2))
     heads = np.concatenate([second_half_heads(block.X, block.y, block.offsets, U) for block in users.blocks()])
     return error(heads @ U.T, truth)
 

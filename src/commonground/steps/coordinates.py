@@ -20,8 +20,9 @@ from commonground.data.users import Users
 from commonground.denoise.shrinkage import beyond_noise, signal_share
 from commonground.denoise.spectra import differ, true_variances
 from commonground.engines import seen_through, sum_over_people
+from commonground.gate import Gate
 from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.steps.rounds import Door, release_clipped
+from commonground.steps.rounds import release_clipped
 
 SCALE_ROUNDS, MOMENT_ROUNDS = 3, 2
 SIZES_OF_SCALES = 0.2  # of what scales cost: the histograms of sizes
@@ -55,20 +56,20 @@ def share_of_correlations(n_people: float, d: int, mu: float, most: float) -> fl
 
 
 def release_coordinates(
-    users: Users, centred: bool, door: Door, mu_scales: float, mu_correlations: float
+    users: Users, centred: bool, gate: Gate, mu_scales: float, mu_correlations: float
 ) -> np.ndarray | None:
     """T of the coordinates z = T x, a (d, d) matrix or a (d,) vector of scales; None where rows are fine as they are."""
-    transform = release_scales(users, centred, door, mu_scales)
+    transform = release_scales(users, centred, gate, mu_scales)
     for t in range(MOMENT_ROUNDS if mu_correlations > 0.0 else 0):
         seen, mu = seen_in_coordinates(users, transform), mu_correlations / MOMENT_ROUNDS**0.5
-        even = release_evening(seen, centred, door, mu, f"feature moment {t + 1}")
+        even = release_evening(seen, centred, gate, mu, f"feature moment {t + 1}")
         if even is not None:
             before = np.eye(users.n_features) if transform is None else transform
             transform = even * before if before.ndim == 1 else even @ before
     return transform
 
 
-def release_scales(users: Users, centred: bool, door: Door, mu: float) -> np.ndarray | None:
+def release_scales(users: Users, centred: bool, gate: Gate, mu: float) -> np.ndarray | None:
     """(d,) factors that bring features to one scale; None if they have one."""
     d = users.n_features
     octaves = np.zeros(d)
@@ -77,7 +78,7 @@ def release_scales(users: Users, centred: bool, door: Door, mu: float) -> np.nda
     edge = bin_of(32.0 * d)  # the window around it: from √d/4, sampling error alone, to 45√d, factors of 10⁶ either way
     for t in range(SCALE_ROUNDS):
         sums_from = partial(_profile_sums, users, octaves, centred)
-        profile = release_clipped(sums_from, edge, door, name=f"feature scales {t + 1}", **one_round)
+        profile = release_clipped(sums_from, edge, gate, name=f"feature scales {t + 1}", **one_round)
         # A step by chance would stay where features are rare: later rounds undo it only as far as people have them.
         seen = beyond_noise(profile.value, d, profile.noise_std)
         share = signal_share(profile.value, profile.noise_std, d) if seen else 0.0
@@ -87,10 +88,10 @@ def release_scales(users: Users, centred: bool, door: Door, mu: float) -> np.nda
     return 2.0 ** (-octaves / 2) if np.abs(octaves).max() > _OCTAVES else None
 
 
-def release_evening(users: Users, centred: bool, door: Door, mu: float, name: str) -> np.ndarray | None:
+def release_evening(users: Users, centred: bool, gate: Gate, mu: float, name: str) -> np.ndarray | None:
     """(d, d) inverse root of everybody's moment; None if its directions cannot be told apart."""
     sums = sum_over_people(users, feature_moment_sums, centred)
-    half = door.release(sums.bounded(name), mu)
+    half = gate.release(sums.bounded(name), mu)
     eigenvalues, Q = np.linalg.eigh(from_symmetric_half(half.value, users.n_features))
     variances = true_variances(eigenvalues, half.noise_std)
     if not differ(eigenvalues, half.noise_std) or variances[-1] < _CONDITION * variances[0]:

@@ -9,16 +9,16 @@ import numpy as np
 
 from commonground.data.users import Users
 from commonground.denoise.spectra import visible_rank, without_single_features
+from commonground.gate import Gate
 from commonground.steps.initial_embedding import release_direction_moment
-from commonground.steps.rounds import Door
 from commonground.steps.shared_mean import SharedMean
 
 
 def release_noisy_start(
-    users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, door: Door, mu: float
+    users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, gate: Gate, mu: float
 ) -> np.ndarray:
     """(d, k) top eigenvectors; ``rank="auto"``: as many as stand out of the noise."""
-    moment, noise_std = release_direction_moment(users, shared, local_intercept, door, mu)
+    moment, noise_std = release_direction_moment(users, shared, local_intercept, gate, mu)
     if isinstance(rank, str):
         rank = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight)
     Q = np.linalg.eigh(without_single_features(moment, rank, noise_std))[1]

@@ -9,91 +9,18 @@ the noise floor hardly move. It uses released values only, and costs nothing.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.accounting.budgets import Budget, PureBudget
-from commonground.accounting.events import Event
-from commonground.accounting.personal import PersonalBudgets
-from commonground.billboard.statement import Statement
-from commonground.clipping.bounded import BoundedScores, BoundedSum
 from commonground.clipping.grid import N_BINS
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Users
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
-from commonground.gate import (
-    Perturbed,
-    Randomness,
-    Release,
-    ScatteredSum,
-    Selection,
-    perturb,
-    release,
-    release_scattered,
-    select,
-)
-from commonground.ledger import Ledger
+from commonground.gate import Gate
 from commonground.statistics.gradients import WINDOW
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
-
-
-@dataclass(frozen=True)
-class Door:
-    """The gate with one fit's ledger and randomness; remembers what passed, for the statement."""
-
-    ledger: Ledger
-    randomness: Randomness
-    _events: list[Event] = field(default_factory=list)
-
-    def release(self, bounded_sum: BoundedSum | ScatteredSum, mu: float) -> Release:
-        if isinstance(bounded_sum, ScatteredSum):
-            public = release_scattered(bounded_sum, mu, self.ledger, self.randomness)
-        else:
-            public = release(bounded_sum, mu, self.ledger, self.randomness)
-        self._events.append(public.event)
-        return public
-
-    def perturb(self, bounded_sum: BoundedSum, epsilon: float) -> Perturbed:
-        perturbed = perturb(bounded_sum, epsilon, self.ledger, self.randomness)
-        self._events.append(perturbed.event)
-        return perturbed
-
-    def select(self, scores: BoundedScores, epsilon: float) -> Selection:
-        choice = select(scores, epsilon, self.ledger, self.randomness)
-        self._events.append(choice.event)
-        return choice
-
-    def statement(
-        self,
-        algorithm: str,
-        recipe: str,
-        budget: Budget | PureBudget,
-        users: Users,
-        budgets: PersonalBudgets | None = None,
-        **parameters: Any,
-    ) -> Statement:
-        return Statement(
-            algorithm=algorithm,
-            recipe=recipe,
-            epsilon=float(budget.epsilon),
-            delta=float(budget.delta),
-            n_users=users.n_users,
-            n_features=users.n_features,
-            simulated=self.randomness.simulated,
-            noise=self.randomness.description,
-            events=tuple(self._events),
-            budgets=None if budgets is None else budgets.distribution(),
-            custody=users.custody,
-            parameters={name: _plain(value) for name, value in parameters.items()},
-        )
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value  # NumPy's numbers cannot be written as JSON
 
 
 @dataclass(frozen=True)
@@ -106,16 +33,16 @@ class ClippedGradient:
     edge: int  # the bin at whose lower edge contributions were clipped
 
 
-def locate_sizes(sums_from: Callable[[int], BinnedSums], door: Door, mu: float, name: str) -> int:
+def locate_sizes(sums_from: Callable[[int], BinnedSums], gate: Gate, mu: float, name: str) -> int:
     """Before the first round: where on the whole public grid people's contributions lie. Reads the rows once."""
-    sizes = door.release(sums_from(1).whole_histogram(f"{name}: where sizes lie"), mu)
+    sizes = gate.release(sums_from(1).whole_histogram(f"{name}: where sizes lie"), mu)
     first = densest_window(sizes.value, sizes.noise_std)
     inside = sizes.value[first : first + LOCATING_WIDTH]
     return round(quantile_bin(inside, first, CLIP_QUANTILE)) + EXPECTED_SHRINKAGE
 
 
 def release_clipped(
-    sums_from: Callable[[int], BinnedSums], last_edge: int, door: Door, mu_size: float, mu_sum: float, name: str
+    sums_from: Callable[[int], BinnedSums], last_edge: int, gate: Gate, mu_size: float, mu_sum: float, name: str
 ) -> ClippedGradient:
     """One round: sizes through the gate, a clip chosen from them, the clipped sum through the gate.
 
@@ -124,9 +51,9 @@ def release_clipped(
     """
     first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
-    sizes = door.release(sums.histogram(f"{name}: sizes"), mu_size).value
+    sizes = gate.release(sums.histogram(f"{name}: sizes"), mu_size).value
     edge = int(np.clip(round(quantile_bin(sizes, first, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
-    gradient = door.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
+    gradient = gate.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
     people = max(effective_people(sizes, first, edge), 0.1 * sums.total_weight)
     return ClippedGradient(gradient.value, gradient.noise_std, people, edge)

@@ -14,8 +14,9 @@ from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
+from commonground.gate import Gate
 from commonground.statistics.gradients import mean_feature_sums, mean_gradient_sums
-from commonground.steps.rounds import Door, locate_sizes, release_clipped
+from commonground.steps.rounds import locate_sizes, release_clipped
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class SharedMean:
 
 def shared_mean_rounds(
     users: Users,
-    door: Door,
+    gate: Gate,
     *,
     mu_locate: float,
     mu_size: float,
@@ -52,10 +53,10 @@ def shared_mean_rounds(
     model = best = SharedMean(np.zeros(d), 0.0, edge=0)
     length = 1.0
     sums_from = partial(_sums, users, model, centre, centred, constant)
-    edge = locate_sizes(sums_from, door, mu_locate, "shared mean")
+    edge = locate_sizes(sums_from, gate, mu_locate, "shared mean")
     for t in range(n_rounds):
         sums_from = partial(_sums, users, model, centre, centred, constant)
-        gradient = release_clipped(sums_from, edge, door, mu_size, mu_sum, f"shared mean, round {t + 1}")
+        gradient = release_clipped(sums_from, edge, gate, mu_size, mu_sum, f"shared mean, round {t + 1}")
         edge = gradient.edge
         if t > 0 and edge > best.edge:
             model, edge, length = best, best.edge, length / 2
@@ -69,14 +70,14 @@ def shared_mean_rounds(
         yield SharedMean(model.coef, model.intercept - float(model.coef @ centre), edge)
 
 
-def release_feature_centre(users: Users, door: Door, *, mu_locate: float, mu_size: float, mu_sum: float) -> np.ndarray:
+def release_feature_centre(users: Users, gate: Gate, *, mu_locate: float, mu_size: float, mu_sum: float) -> np.ndarray:
     """About where features lie: the mean of people's mean rows, each clipped. A guess that is off costs speed only."""
 
     def sums_from(lowest: int) -> BinnedSums:
         return sum_over_people(users, mean_feature_sums, lowest)
 
-    edge = locate_sizes(sums_from, door, mu_locate, "feature centre")
-    total = release_clipped(sums_from, edge, door, mu_size, mu_sum, "feature centre")
+    edge = locate_sizes(sums_from, gate, mu_locate, "feature centre")
+    total = release_clipped(sums_from, edge, gate, mu_size, mu_sum, "feature centre")
     return signal_share(total.value, total.noise_std, total.value.size) / total.people * total.value[0]
 
 

@@ -7,10 +7,10 @@ import numpy as np
 
 from commonground.accounting.budgets import PureBudget
 from commonground.clipping.sums import ScoreSums
+from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.public_draws import PublicGenerator, subspaces_around
 from commonground.statistics.subspace_scores import SMALLEST_SHARE
-from commonground.steps.rounds import Door
 
 # Each stage looks for a subspace this much nearer than the last: the distance to the nearest of N random points in
 # D = k(d − k) dimensions falls as N^(-1/D); a third more, since the best is not always chosen; and never below 0.3.
@@ -24,7 +24,7 @@ def zoom(
     scores_of: Callable[[np.ndarray], ScoreSums],
     candidates: np.ndarray,
     budget: PureBudget,
-    door: Door,
+    gate: Gate,
     rng: PublicGenerator,
     n_stages: int | None,
     n_candidates: int | None = None,
@@ -58,6 +58,6 @@ def zoom(
                 candidates = subspaces_around(chosen, n, (reach / _SPREAD, reach * _SPREAD), rng)
                 reach *= shrink
             sums = scores_of(candidates)
-            chosen = candidates[door.select(sums.bounded(f"stage {stage + 1}: subspace"), share).index]
+            chosen = candidates[gate.select(sums.bounded(f"stage {stage + 1}: subspace"), share).index]
             advance()
     return chosen, n_stages

@@ -21,8 +21,7 @@ from commonground.accounting.events import Event, GaussianEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.data.users import Users
 from commonground.errors import BudgetError
-from commonground.gate import Release
-from commonground.steps.rounds import Door
+from commonground.gate import Gate, Release
 
 
 def group_of_each(users: Users, n_groups: int) -> np.ndarray:
@@ -49,11 +48,11 @@ class _Paid:
 
 @dataclass(frozen=True)
 class DisjointGroups:
-    """Splits people into groups; passes each group once through the door, for one charge in all."""
+    """Splits people into groups; passes each group once through the gate, for one charge in all."""
 
     users: Users
     n_groups: int
-    door: Door
+    gate: Gate
     _paid: dict[str, GaussianEvent] = field(default_factory=dict)
     _passed: set[tuple[str, int]] = field(default_factory=set)
 
@@ -68,7 +67,7 @@ class DisjointGroups:
             raise BudgetError(f"{name!r} of group {group} has passed before: a group is paid for once.")
         self._passed.add((name, group))
         if name in self._paid:
-            return Door(_Paid(self._paid[name]), self.door.randomness).release(of_group, mu)
-        public = self.door.release(of_group, mu)
+            return Gate(_Paid(self._paid[name]), self.gate.randomness).release(of_group, mu)
+        public = self.gate.release(of_group, mu)
         self._paid[name] = public.event
         return public

@@ -34,9 +34,8 @@ from commonground.denoise.shrinkage import shrunk_towards
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
-from commonground.gate import Release
+from commonground.gate import Gate, Release
 from commonground.statistics.paper.altmin import SystemSums, normalised_pair_sums, system_sums
-from commonground.steps.rounds import Door
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ def printed_costs(budget: Budget, settings: AltMinSettings) -> dict[str, float]:
 
 
 def paper_embedding(
-    users: Users, rank: int, budget: Budget, door: Door, settings: AltMinSettings, start: np.ndarray | None = None
+    users: Users, rank: int, budget: Budget, gate: Gate, settings: AltMinSettings, start: np.ndarray | None = None
 ) -> np.ndarray:
     """U_priv of Algorithm 1. A ``start`` that was made from data without noise voids the guarantee (``reproduce`` does it)."""
     d, mu = users.n_features, printed_costs(budget, settings)
@@ -83,8 +82,8 @@ def paper_embedding(
             f"{users.n_users} people are too few for {settings.n_rounds} groups: one would be empty. Take fewer rounds, or "
             "schedule='epochs'."
         )
-    U = _release_start(users, rank, door, settings, mu["start"]) if start is None else start
-    groups = DisjointGroups(users, settings.n_rounds, door)
+    U = _release_start(users, rank, gate, settings, mu["start"]) if start is None else start
+    groups = DisjointGroups(users, settings.n_rounds, gate)
     for t in range(settings.n_rounds):  # Alg. 1, lines 3 to 7
         if settings.schedule == "groups":
             sums = _system(groups.people(t), U, settings)
@@ -92,16 +91,16 @@ def paper_embedding(
             b = groups.release(sums.vector.bounded("rounds on disjoint groups: vector"), t, mu["vector"])
         else:
             sums = _system(users, U, settings)
-            M = door.release(sums.matrix.bounded(f"round {t + 1}: matrix"), mu["matrix"])
-            b = door.release(sums.vector.bounded(f"round {t + 1}: vector"), mu["vector"])
+            M = gate.release(sums.matrix.bounded(f"round {t + 1}: matrix"), mu["matrix"])
+            b = gate.release(sums.vector.bounded(f"round {t + 1}: vector"), mu["vector"])
         U = np.linalg.qr(_solve(M, b).reshape(rank, d).T)[0]  # Alg. 2, lines 3 and 4
     return np.ascontiguousarray(U)
 
 
-def _release_start(users: Users, rank: int, door: Door, settings: AltMinSettings, mu: float) -> np.ndarray:
+def _release_start(users: Users, rank: int, gate: Gate, settings: AltMinSettings, mu: float) -> np.ndarray:
     """Algorithm 3."""
     sums = sum_over_people(users, normalised_pair_sums, settings.rows_per_user, settings.response_clip)
-    half = door.release(sums.bounded("initialisation (Alg. 3)"), mu).value
+    half = gate.release(sums.bounded("initialisation (Alg. 3)"), mu).value
     return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, users.n_features))[1][:, -rank:])
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block, Users
 from commonground.denoise.shrinkage import signal_share
@@ -15,9 +16,8 @@ from commonground.engines import seen_through, sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.gate import randomness_from
+from commonground.gate import Gate
 from commonground.heads.convex import LOSSES
-from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
 from commonground.statistics.gradients import embedding_gradient_sums
@@ -26,7 +26,7 @@ from commonground.statistics.residuals import residual_gradient_sums
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.moment_system import MomentSystem, release_moment_system
-from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
+from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
 
@@ -136,28 +136,28 @@ class PrivateAltMin(PersonalModel):
         self.verbose = verbose
         self.paper_settings = paper_settings
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateAltMin")
         self._check(users)
         check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         budget, users = self._declared(users)
-        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.recipe == "paper":  # has neither a mean nor intercepts
             shared, local_intercept = None, False
             settings = self.paper_settings or AltMinSettings()
-            embedding = paper_embedding(users, self.rank, budget, door, settings)
+            embedding = paper_embedding(users, self.rank, budget, gate, settings)
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
             local_intercept = self.fit_intercept
-            shared, embedding = self._default_recipe(users, budget, door)
+            shared, embedding = self._default_recipe(users, budget, gate)
         return Billboard(
             embedding=embedding,
             mean=None if shared is None else shared.coef,
             intercept=0.0 if shared is None else shared.intercept,
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
-            statement=door.statement(
+            statement=Statement.of_fit(
+                gate,
                 "Private AltMin",
                 self.recipe,
                 budget,
@@ -186,7 +186,7 @@ class PrivateAltMin(PersonalModel):
                 f"matrix of their square; the most is {LARGEST_SYSTEM:,}. Use PrivateFedRep, which needs no such matrix."
             )
 
-    def _default_recipe(self, users: Users, budget: Budget, door: Door) -> tuple[SharedMean | None, np.ndarray]:
+    def _default_recipe(self, users: Users, budget: Budget, gate: Gate) -> tuple[SharedMean | None, np.ndarray]:
         n_rounds = self.n_rounds or N_ROUNDS
         plan = PLAN if self.shared_mean else PLAN.without("mean")
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
@@ -196,29 +196,29 @@ class PrivateAltMin(PersonalModel):
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             shared = None
             if self.shared_mean:
-                energy = release_feature_energy(users, self.fit_intercept, door, mu["mean scale"])
+                energy = release_feature_energy(users, self.fit_intercept, gate, mu["mean scale"])
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"],
+                    users, gate, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"],
                     mu_sum=mu["mean rounds"], n_rounds=MEAN_ROUNDS, feature_energy=energy,
                     centred=self.fit_intercept, constant=float(self.fit_intercept),
                 ):  # fmt: skip
                     advance()
-            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, gate, mu["init"])
             system = release_moment_system(
-                users, U, shared, self.fit_intercept, door, mu["moment sizes"], mu["moments"]
+                users, U, shared, self.fit_intercept, gate, mu["moment sizes"], mu["moments"]
             )
             if shared is not None and self.loss == "logistic":
                 # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
                 shared = SharedMean(2 * shared.coef, 2 * shared.intercept, shared.edge)
-            edge = locate_sizes(self._gradients(users, U, shared), door, mu["locate"], "embedding")
+            edge = locate_sizes(self._gradients(users, U, shared), gate, mu["locate"], "embedding")
             for t in range(n_rounds):
                 name, curvature = f"round {t + 1}", CURVATURE[self.loss]
                 if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
                     sums_from = self._gradients(users, U, shared, of_mean=True)
-                    gradient = release_clipped(sums_from, shared.edge, door, name=f"{name}, shared mean", **one_round)
+                    gradient = release_clipped(sums_from, shared.edge, gate, name=f"{name}, shared mean", **one_round)
                     shared = _better_mean(shared, U, system, gradient, curvature)
                 else:
-                    gradient = release_clipped(self._gradients(users, U, shared), edge, door, name=name, **one_round)
+                    gradient = release_clipped(self._gradients(users, U, shared), edge, gate, name=name, **one_round)
                     edge = gradient.edge
                     U = _better_embedding(U, system, gradient, curvature)
                 advance()

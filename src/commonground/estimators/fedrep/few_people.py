@@ -34,9 +34,9 @@ from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import SharingWarning
+from commonground.gate import Gate
 from commonground.statistics.gradients import WINDOW
 from commonground.statistics.whitened import whitened_gradient_sums
-from commonground.steps.rounds import Door
 
 ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md
 FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
@@ -93,7 +93,7 @@ def rounds_for_few(
     users: Users,
     U: np.ndarray,
     local_intercept: bool,
-    door: Door,
+    gate: Gate,
     mu: dict[str, float],
     advance: Callable[[], None],
 ) -> np.ndarray:
@@ -102,7 +102,7 @@ def rounds_for_few(
     people = users.total_weight
     mu_sum, mu_size = mu["rounds"], mu["sizes"]
     numbers = (d - k) * k
-    sizes = door.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
+    sizes = gate.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
     middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_DOUBT)
     measured = middle
     present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
@@ -115,14 +115,14 @@ def rounds_for_few(
         first = int(np.clip(round(middle) - WINDOW // 2, 1, N_BINS - WINDOW))
         sums = _sums(users, U, local_intercept, first)
         if t % SIZES_EVERY == 0 and t > 0:
-            sizes = door.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
+            sizes = gate.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
             middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT, measured)
             measured = middle
             present.append(seen)
         edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
         clipped_to = lower_edge(edge) / lower_edge(middle + 0.5)  # of a middle size; a bin's number is its lower edge's
         worth = people * float(np.clip(np.mean(present), 0.1, 1.0)) * clipped_to
-        gradient = door.release(sums.clipped_at(edge, f"round {t + 1}: clipped sum"), mu_sum)
+        gradient = gate.release(sums.clipped_at(edge, f"round {t + 1}: clipped sum"), mu_sum)
         G = gradient.value.T
         across = G - U @ (U.T @ G)
         ratio = (1 - 1 / memory) * ratio + float((across**2).sum()) / (numbers * gradient.noise_std**2)

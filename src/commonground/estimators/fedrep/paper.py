@@ -24,8 +24,8 @@ from commonground.clipping.sums import ClippedSums
 from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import RecipeWarning
+from commonground.gate import Gate
 from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums
-from commonground.steps.rounds import Door
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class PaperSettings:
     rows_per_user: int = 10  # m, public: the paper gives everybody the same number of rows
 
 
-def paper_embedding(users: Users, rank: int, budget: Budget, door: Door, settings: PaperSettings) -> np.ndarray:
+def paper_embedding(users: Users, rank: int, budget: Budget, gate: Gate, settings: PaperSettings) -> np.ndarray:
     """U_priv of Algorithm 1, started from Algorithm 2."""
     n, epsilon, delta = users.n_users, budget.epsilon / 2, budget.delta / 2
     psi_init = float(users.n_features if settings.init_clip_norm is None else settings.init_clip_norm)
@@ -64,10 +64,10 @@ def paper_embedding(users: Users, rank: int, budget: Budget, door: Door, setting
     # but never less noise than the exact calibration asks for: the printed formulas are not valid for large ε.
     exact = budget.split({"init": 0.5, "rounds": 0.5})
     mu_init = min(epsilon / math.sqrt(2 * math.log(1.25 / delta)), exact["init"])
-    Z = door.release(init_sums().bounded("initialisation (Alg. 2)"), mu_init).value / n  # lines 3 to 6
+    Z = gate.release(init_sums().bounded("initialisation (Alg. 2)"), mu_init).value / n  # lines 3 to 6
     U = np.linalg.svd(Z)[0][:, :rank]  # line 7
     mu_round = min(epsilon / math.sqrt(16 * T * math.log(1.25 / delta)), exact["rounds"] / math.sqrt(T))
     for t in range(T):  # Alg. 1, lines 2 to 11
-        gradient = door.release(round_sums(U, t).bounded(f"round {t + 1} (Alg. 1)"), mu_round).value / n  # line 10
+        gradient = gate.release(round_sums(U, t).bounded(f"round {t + 1} (Alg. 1)"), mu_round).value / n  # line 10
         U = np.linalg.qr(U - settings.learning_rate * gradient)[0]
     return np.ascontiguousarray(U)

@@ -9,6 +9,7 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block, Users
 from commonground.denoise.shrinkage import signal_share
@@ -20,8 +21,7 @@ from commonground.estimators.fedrep import few_people
 from commonground.estimators.fedrep.few_people import FEW, information
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.sparse import sparse_recipe
-from commonground.gate import randomness_from
-from commonground.ledger import InMemoryLedger, Ledger
+from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.gradients import embedding_gradient_sums
 from commonground.statistics.paper.fedrep import second_half_heads
@@ -36,7 +36,7 @@ from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.head_prior import release_head_prior
 from commonground.steps.initial_embedding import release_embedding_in_looks, release_initial_embedding
 from commonground.steps.noisy_start import release_noisy_start
-from commonground.steps.rounds import Door, locate_sizes, release_clipped
+from commonground.steps.rounds import locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
 
@@ -167,26 +167,26 @@ class PrivateFedRep(PersonalModel):
     def _finds_rank(self) -> bool:
         return isinstance(self.rank, str) and self.rank == "auto"
 
-    def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
+    def _publish(self, users: Users, gate: Gate) -> Billboard:
         if not self._finds_rank or self.recipe == "paper":
             check_rank(self.rank, users.n_features, "PrivateFedRep")
         if not users.sparse:
             check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         users = on_device(users, self.device)
-        door = Door(ledger or InMemoryLedger(budget), randomness_from(self.simulation_seed))
         if self.recipe == "paper":  # has neither a mean nor intercepts
             if self._personal is not None:
                 raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
             shared, local_intercept, prior = None, False, None
-            embedding = paper_embedding(users, int(self.rank), budget, door, self.paper_settings or PaperSettings())
+            embedding = paper_embedding(users, int(self.rank), budget, gate, self.paper_settings or PaperSettings())
         elif self.recipe == "default":
             local_intercept = self.fit_intercept
-            shared, embedding, prior = self._default_recipe(users, budget, door)
+            shared, embedding, prior = self._default_recipe(users, budget, gate)
         else:
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
         pays = None if users.sparse else few_people.sharing_pays(users, embedding.shape[1], budget)
-        statement = door.statement(
+        statement = Statement.of_fit(
+            gate,
             "Private FedRep",
             self.recipe,
             budget,
@@ -206,14 +206,14 @@ class PrivateFedRep(PersonalModel):
         )
 
     def _default_recipe(
-        self, users: Users, budget: Budget, door: Door
+        self, users: Users, budget: Budget, gate: Gate
     ) -> tuple[SharedMean | None, np.ndarray, np.ndarray | None]:
         """w₀, U and the prior of heads."""
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         if users.sparse:
             settings = int(self.rank), self.fit_intercept, self.shared_mean, self.n_rounds
-            return *sparse_recipe(users, *settings, budget, door, self.verbose), None
+            return *sparse_recipe(users, *settings, budget, gate, self.verbose), None
         people, d = users.total_weight, users.n_features
         k = EXPECTED_RANK if self._finds_rank else int(self.rank)
         few = self.n_rounds is None and not self.shared_mean
@@ -225,35 +225,35 @@ class PrivateFedRep(PersonalModel):
             mu = _plan(self.shared_mean, n_rounds, people, d, budget.mu).costs(budget)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             if few:
-                U = self._few_people_start(users, door, mu["init"])
-                return None, few_people.rounds_for_few(users, U, self.fit_intercept, door, mu, advance), None
+                U = self._few_people_start(users, gate, mu["init"])
+                return None, few_people.rounds_for_few(users, U, self.fit_intercept, gate, mu, advance), None
             costs = mu["scales"], mu.get("correlations", 0.0)
-            transform = release_coordinates(users, self.fit_intercept, door, *costs)
+            transform = release_coordinates(users, self.fit_intercept, gate, *costs)
             users = seen_in_coordinates(users, transform)
-            energy = release_feature_energy(users, self.fit_intercept, door, mu["scale"])
+            energy = release_feature_energy(users, self.fit_intercept, gate, mu["scale"])
             shared = None
             if self.shared_mean:
                 for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                    users, door, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"], mu_sum=mu["mean rounds"],
+                    users, gate, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"], mu_sum=mu["mean rounds"],
                     n_rounds=MEAN_ROUNDS, feature_energy=energy, centred=self.fit_intercept,
                     constant=energy**0.5 if self.fit_intercept else 0.0,  # as large as the features, which vary alike here
                 ):  # fmt: skip
                     advance()
-            U = release_noisy_start(users, self.rank, shared, self.fit_intercept, door, mu["init"])
+            U = release_noisy_start(users, self.rank, shared, self.fit_intercept, gate, mu["init"])
             sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
-            edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
+            edge = locate_sizes(sums_from, gate, mu["locate"], "embedding")
             one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
             for t in range(n_rounds):
                 name = f"round {t + 1}"
                 if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
-                    shared = _refine_mean(users, U, shared, self.fit_intercept, energy, door, name, **one_round)
+                    shared = _refine_mean(users, U, shared, self.fit_intercept, energy, gate, name, **one_round)
                 else:
                     sums_from = partial(_gradient_sums, users, U, shared, self.fit_intercept)
-                    gradient = release_clipped(sums_from, edge, door, name=name, **one_round)
+                    gradient = release_clipped(sums_from, edge, gate, name=name, **one_round)
                     edge = gradient.edge
                     U = _step(U, gradient.value.T, gradient.noise_std, gradient.people, energy)
                 advance()
-            prior = release_head_prior(users, U, shared, self.fit_intercept, door, mu["prior"])
+            prior = release_head_prior(users, U, shared, self.fit_intercept, gate, mu["prior"])
         if transform is not None:  # θ = Tᵀ U v = Q (R v): heads and their prior turn along
             U, R = np.linalg.qr(coefficients_for_features(transform, U))
             U, inverse = np.ascontiguousarray(U), np.linalg.inv(R)
@@ -261,10 +261,10 @@ class PrivateFedRep(PersonalModel):
             shared = None if shared is None else replace(shared, coef=coefficients_for_features(transform, shared.coef))
         return shared, U, prior
 
-    def _few_people_start(self, users: Users, door: Door, mu: float) -> np.ndarray:
+    def _few_people_start(self, users: Users, gate: Gate, mu: float) -> np.ndarray:
         if self._finds_rank:  # a first look alone would have to tell it
-            return release_initial_embedding(users, self.rank, None, self.fit_intercept, door, mu)
-        return release_embedding_in_looks(users, int(self.rank), self.fit_intercept, door, mu)
+            return release_initial_embedding(users, self.rank, None, self.fit_intercept, gate, mu)
+        return release_embedding_in_looks(users, int(self.rank), self.fit_intercept, gate, mu)
 
     def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
         if self.recipe == "paper":
@@ -290,7 +290,7 @@ def _step(U: np.ndarray, gradient: np.ndarray, noise_std: float, people: float, 
 
 
 def _refine_mean(
-    users: Users, U: np.ndarray, shared: SharedMean, local_intercept: bool, energy: float, door: Door, name: str,
+    users: Users, U: np.ndarray, shared: SharedMean, local_intercept: bool, energy: float, gate: Gate, name: str,
     mu_size: float, mu_sum: float,
 ) -> SharedMean:  # fmt: skip
     """One step on w₀ with everybody's head fitted: what the mean still misses outside the span of U."""
@@ -298,7 +298,7 @@ def _refine_mean(
     def sums_from(lowest: int) -> BinnedSums:
         return sum_over_people(users, residual_gradient_sums, U, shared.coef, shared.intercept, local_intercept, lowest)
 
-    gradient = release_clipped(sums_from, shared.edge, door, mu_size, mu_sum, f"{name}, shared mean")
+    gradient = release_clipped(sums_from, shared.edge, gate, mu_size, mu_sum, f"{name}, shared mean")
     across = gradient.value[0] - U @ (U.T @ gradient.value[0])  # along U heads absorb it
     share = signal_share(across, gradient.noise_std, U.shape[0] - U.shape[1])
     coef = shared.coef + share / (gradient.people * energy) * across

@@ -26,11 +26,12 @@ from commonground.clipping.sums import BinnedSums, from_symmetric_half
 from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
+from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.sparse_features import feature_share_sums
 from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums
 from commonground.steps.feature_energy import release_feature_energy
-from commonground.steps.rounds import ClippedGradient, Door, locate_sizes, release_clipped
+from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.shared_mean import SharedMean
 
 N_ROUNDS = 12
@@ -79,8 +80,8 @@ class Popularity:
         return kept
 
 
-def release_popularity(users: Users, door: Door, mu: float) -> Popularity:
-    released = door.release(sum_over_people(users, feature_share_sums).bounded("popularity of features"), mu)
+def release_popularity(users: Users, gate: Gate, mu: float) -> Popularity:
+    released = gate.release(sum_over_people(users, feature_share_sums).bounded("popularity of features"), mu)
     noise = released.noise_std
     counts = np.maximum(released.value, 0.0) + FLOOR * noise
     # Where the noise hides them all, its own size stands in for their sum.
@@ -90,7 +91,7 @@ def release_popularity(users: Users, door: Door, mu: float) -> Popularity:
 
 
 def sparse_recipe(
-    users: Users, rank: int, local_intercept: bool, shared_mean: bool, n_rounds: int | None, budget: Budget, door: Door,
+    users: Users, rank: int, local_intercept: bool, shared_mean: bool, n_rounds: int | None, budget: Budget, gate: Gate,
     verbose: bool,
 ) -> tuple[SharedMean | None, np.ndarray]:  # fmt: skip
     """The shared mean and the (d, k) embedding."""
@@ -98,34 +99,34 @@ def sparse_recipe(
     plan = PLAN if shared_mean else PLAN.without("mean")
     mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
     with progress_bar("training", n_rounds + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
-        popularity = release_popularity(users, door, mu["features"])
-        energy = release_feature_energy(users, local_intercept, door, mu["scale"])
+        popularity = release_popularity(users, gate, mu["features"])
+        energy = release_feature_energy(users, local_intercept, gate, mu["scale"])
         users = users.scaled(popularity.scales)
         shared = None
         if shared_mean:
             shared, nothing = SharedMean(np.zeros(d), 0.0, edge=0), np.zeros((d, 0))
             sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
-            edge = locate_sizes(sums_from, door, mu["mean locate"], "shared mean")
+            edge = locate_sizes(sums_from, gate, mu["mean locate"], "shared mean")
             shared = SharedMean(shared.coef, shared.intercept, edge)
             one_round = mu["mean sizes"], mu["mean rounds"]
             for t in range(MEAN_ROUNDS):
                 sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
-                gradient = release_clipped(sums_from, shared.edge, door, *one_round, f"shared mean, round {t + 1}")
+                gradient = release_clipped(sums_from, shared.edge, gate, *one_round, f"shared mean, round {t + 1}")
                 shared = _mean_step(shared, nothing, gradient, popularity, energy)
                 advance()
-        U = _initial_embedding(users, k, shared, local_intercept, popularity, door, mu["init"])
+        U = _initial_embedding(users, k, shared, local_intercept, popularity, gate, mu["init"])
         sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
-        edge = locate_sizes(sums_from, door, mu["locate"], "embedding")
+        edge = locate_sizes(sums_from, gate, mu["locate"], "embedding")
         one_round = mu["sizes"], mu["rounds"]
         for t in range(n_rounds):
             name = f"round {t + 1}"
             if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
                 sums_from = partial(_sums, users, U, shared, local_intercept, False, False)
-                gradient = release_clipped(sums_from, shared.edge, door, *one_round, f"{name}, shared mean")
+                gradient = release_clipped(sums_from, shared.edge, gate, *one_round, f"{name}, shared mean")
                 shared = _mean_step(shared, U, gradient, popularity, energy)
             else:
                 sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
-                gradient = release_clipped(sums_from, edge, door, *one_round, name)
+                gradient = release_clipped(sums_from, edge, gate, *one_round, name)
                 edge = gradient.edge
                 across = gradient.value.T - U @ (U.T @ gradient.value.T)  # along U heads absorb it
                 step = popularity.signal_in(across, gradient.noise_std)
@@ -152,13 +153,13 @@ def _mean_step(
 
 
 def _initial_embedding(
-    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, popularity: Popularity, door: Door, mu: float
+    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, popularity: Popularity, gate: Gate, mu: float
 ) -> np.ndarray:  # fmt: skip
     """The top-k eigenvectors of the released sum of everybody's pairs, on popular features; zero on the others."""
     mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
     features = popularity.most_popular(max(START_FEATURES, 4 * rank))
     pairs = sum_over_people(users, pair_direction_sums, features, mean, intercept, local_intercept)
-    half = door.release(pairs.bounded("initial embedding"), mu).value
+    half = gate.release(pairs.bounded("initial embedding"), mu).value
     U = np.zeros((users.n_features, rank))
     U[features] = np.linalg.eigh(from_symmetric_half(half, len(features)))[1][:, -rank:]
     return U
