@@ -99,7 +99,7 @@ def test_looks_within_a_subspace(seed: int) -> None:
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((9, 4)))[0]
     one_by_one = np.zeros((4, 4))
     for lo, hi in zip(block.offsets[:-1], block.offsets[1:], strict=True):
-        alone = cg.users.Block(block.X[lo:hi], block.y[lo:hi], np.array([0, hi - lo]), 0)
+        alone = cg.data.users.Block(block.X[lo:hi], block.y[lo:hi], np.array([0, hi - lo]), 0)
         within = Q.T @ direction_sums(alone, *public).second_moment @ Q
         one_by_one += within / np.trace(within)
     np.testing.assert_allclose(direction_sums_within(block, Q, *public).second_moment, one_by_one, atol=1e-9)

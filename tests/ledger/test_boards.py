@@ -119,7 +119,7 @@ def test_a_copy_that_was_spent_from_elsewhere_is_noticed(users: cg.Users, tmp_pa
 
 def keep_first_release(document: dict[str, Any]) -> None:
     """Fewer releases, and everything recomputed from those that are left."""
-    statement = cg.billboard.Statement.from_json({**document, "events": document["events"][:1]})
+    statement = cg.billboard.statement.Statement.from_json({**document, "events": document["events"][:1]})
     document.update(events=document["events"][:1], epsilon_spent=statement.epsilon_spent)
 
 

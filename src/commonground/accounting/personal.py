@@ -22,7 +22,7 @@ from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget
 from commonground.accounting.events import Event, GaussianEvent, epsilon_spent
 from commonground.accounting.gaussian import gaussian_mus
 from commonground.clipping.bounded import rounding_margin
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.errors import InputError
 
 _WEIGHT_STEPS = 2.0**20
@@ -77,7 +77,7 @@ def sampler_room(event: Event) -> float:
     return 2.0**-39 * math.sqrt(event.entries) / event.mu if isinstance(event, GaussianEvent) else 0.0
 
 
-def personal_budgets(budgets: Any, users: Users, delta: float, in_order: bool = True) -> PersonalBudgets | None:
+def personal_budgets(budgets: Any, users: Population, delta: float, in_order: bool = True) -> PersonalBudgets | None:
     """The budgets given to an estimator, else those of the table, else None.
 
     ``budgets``: a mapping (or pandas Series) from person to ε; one number for all; or, where the caller knows the order of

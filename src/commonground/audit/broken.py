@@ -18,13 +18,14 @@ from commonground.audit.neighbours import TARGET
 from commonground.audit.replay import whole_models
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.sums import ClippedSums, DirectionSums, ScoreSums, SymmetricSums
-from commonground.data.users import Block
-from commonground.estimators import exponential_subspace, margin_classifier
-from commonground.estimators.altmin import paper as altmin_paper
+from commonground.data.population import Block
 from commonground.estimators.base import PersonalModel
-from commonground.estimators.fedrep import paper as fedrep_paper
 from commonground.gate import Gate, Release
-from commonground.steps import initial_embedding
+from commonground.statistics.directions import Directions
+from commonground.statistics.margins import MarginScores
+from commonground.statistics.paper.altmin import NormalisedPairs
+from commonground.statistics.paper.fedrep import Pairs
+from commonground.statistics.subspace_scores import SubspaceScores
 
 _gate = importlib.import_module("commonground.gate.release")  # the package's attribute of this name is the function
 
@@ -62,24 +63,24 @@ def everybody_drawn() -> Iterator[None]:
 @contextmanager
 def unclipped_init() -> Iterator[None]:
     """The initial embedding adds up people's own coefficients instead of unit vectors; the paper's pairs go unclipped."""
-    paper_sums, altmin_paper_sums = fedrep_paper.pair_sums, altmin_paper.normalised_pair_sums
+    of_pairs, of_normalised = Pairs.of, NormalisedPairs.of
 
-    def raw_directions(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
+    def raw_directions(asked: Directions, block: Block) -> DirectionSums:
         people = zip(block.offsets[:-1], block.offsets[1:], strict=True)
         theta = [np.linalg.lstsq(block.X[lo:hi], block.y[lo:hi], rcond=None)[0] for lo, hi in people]
         return DirectionSums(np.transpose(theta) @ np.array(theta), block.n_users)
 
-    def raw_pairs(block: Block, clip_norm: float) -> ClippedSums:
-        return replace(paper_sums(block, 1e300), clip_norm=clip_norm)
+    def raw_pairs(asked: Pairs, block: Block) -> ClippedSums:
+        return replace(of_pairs(Pairs(1e300), block), clip_norm=asked.clip_norm)
 
-    def raw_normalised_pairs(block: Block, rows_per_user: int, zeta: float) -> SymmetricSums:
-        bounded = altmin_paper_sums(block, rows_per_user, zeta)
-        return replace(altmin_paper_sums(block, rows_per_user, 1e150), clip_norm=bounded.clip_norm)
+    def raw_normalised_pairs(asked: NormalisedPairs, block: Block) -> SymmetricSums:
+        bounded = of_normalised(asked, block)
+        return replace(of_normalised(replace(asked, zeta=1e150), block), clip_norm=bounded.clip_norm)
 
     with (
-        patch.object(initial_embedding, "direction_sums", raw_directions),
-        patch.object(fedrep_paper, "pair_sums", raw_pairs),
-        patch.object(altmin_paper, "normalised_pair_sums", raw_normalised_pairs),
+        patch.object(Directions, "of", raw_directions),
+        patch.object(Pairs, "of", raw_pairs),
+        patch.object(NormalisedPairs, "of", raw_normalised_pairs),
     ):
         yield
 
@@ -119,12 +120,12 @@ def leaked_head() -> Iterator[None]:
 def unbounded_scores() -> Iterator[None]:
     """A person counts three times as much in the scores of candidates as the gate is told."""
 
-    def triple(scores: Callable[..., ScoreSums]) -> Callable[..., ScoreSums]:
-        return lambda *args, **kwargs: ScoreSums(3 * scores(*args, **kwargs).value)
+    def triple(of: Callable[..., ScoreSums]) -> Callable[..., ScoreSums]:
+        return lambda asked, block: ScoreSums(3 * of(asked, block).value)
 
     with (
-        patch.object(exponential_subspace, "subspace_scores", triple(exponential_subspace.subspace_scores)),
-        patch.object(margin_classifier, "margin_scores", triple(margin_classifier.margin_scores)),
+        patch.object(SubspaceScores, "of", triple(SubspaceScores.of)),
+        patch.object(MarginScores, "of", triple(MarginScores.of)),
     ):
         yield
 

@@ -22,9 +22,10 @@ from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
-from commonground.heads.convex import LOSSES, fit_convex_heads
+from commonground.heads.convex import fit_convex_heads
 from commonground.heads.ridge import Head, fit_heads, head_from
 from commonground.ledger import BookedLedger, Ledger
+from commonground.losses import LOSSES
 
 
 @dataclass(frozen=True)

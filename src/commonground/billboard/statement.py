@@ -11,7 +11,7 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.files import _SPEND_SINCE
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.gate import Gate
 from commonground.ledger import LedgerEntry
 
@@ -45,7 +45,7 @@ class Statement:
         algorithm: str,
         recipe: str,
         budget: Budget | PureBudget,
-        users: Users,
+        users: Population,
         budgets: PersonalBudgets | None = None,
         **parameters: Any,
     ) -> "Statement":

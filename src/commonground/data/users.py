@@ -6,58 +6,32 @@
 import errno
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
+from commonground.data.arrays import as_numbers, one_array, two_dimensional
 from commonground.data.columns import require_finite, require_unique
 from commonground.data.ids import People, as_id_batches, find_people, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
+from commonground.data.population import Block, Population, Sum, Summable
 from commonground.data.sources import PathLike
 from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
 from commonground.data.tables import column_names, open_table, read_rows
 from commonground.errors import InputError, UnknownUserError
 
-if TYPE_CHECKING:
-    from commonground.engines import Engine
-from commonground.data.arrays import as_numbers, one_array, two_dimensional
+
+class RowReader(Protocol):
+    """Who reads the rows in place of this processor."""
+
+    def sum(self, users: "Users", statistic: Any) -> Any: ...
 
 
-@dataclass(frozen=True, repr=False)
-class Block:
-    """Whole people, the rows of one person adjacent."""
-
-    X: np.ndarray  # (rows, d) C-contiguous, float32 or float64; a scipy.sparse csr_array where Users are sparse
-    y: np.ndarray  # (rows,) of the same dtype
-    offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
-    first: int  # position of the block's first person in Users.ids
-    weights: np.ndarray | None = None  # (people,) how much each counts, from 0 to 1; None: everybody in full
-
-    def __repr__(self) -> str:
-        return "<Block: private>"
-
-    @property
-    def n_users(self) -> int:
-        return len(self.offsets) - 1
-
-    @property
-    def n_rows(self) -> int:
-        return len(self.y)
-
-    @property
-    def sparse(self) -> bool:
-        return sparse.issparse(self.X)
-
-    @property
-    def person_weights(self) -> np.ndarray:
-        return np.ones(self.n_users) if self.weights is None else self.weights
-
-
-class Users:
+class Users(Population):
     """Many people with any number of rows each; made by `from_arrays` or `from_table`.
 
     >>> users = Users.from_arrays(X=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], y=[1, 2, 3], user_ids=["bo", "al", "bo"])
@@ -73,10 +47,6 @@ class Users:
     ids cannot be sorted). The rows of one person keep their order. How many rows there are is private, as is
     `max_rows_per_user`; the number of people is public.
     """
-
-    custody = ""  # for the statement: who holds the rows and what others saw of them; empty where one operator has all
-    rows_are_here = True  # False: at nodes, which give sums only
-    sparse: bool = False  # whether rows are scipy.sparse
 
     def __init__(
         self,
@@ -98,9 +68,7 @@ class Users:
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.label_name = label_name
         self.user_name = user_name
-        self.budgets: np.ndarray | None = None  # (n,) everybody's own ε, where the table has them
-        self._weights: np.ndarray | None = None
-        self.engine: Engine | None = None  # who reads the rows; None: this process
+        self.reader: RowReader | None = None  # such as a GPU; None: this processor
 
     def __repr__(self) -> str:
         return f"Users(n_users={self.n_users}, n_features={self.n_features})"
@@ -190,12 +158,12 @@ class Users:
             raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
         if engine == "ray":
             try:
-                from commonground.engines.ray import users_on_ray
+                ray = import_module("commonground.engines.ray")  # a room that knows this one
             except ModuleNotFoundError as missing:
                 raise InputError(
                     f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
                 ) from None
-            return users_on_ray(
+            return ray.users_on_ray(
                 source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
                 verbose=verbose,
             )  # fmt: skip
@@ -279,11 +247,6 @@ class Users:
             weights = None if self._weights is None else self._weights[first:end]
             yield Block(X, y, offsets[first : end + 1] - offsets[first], first, weights)
 
-    @property
-    def total_weight(self) -> float:
-        """How many people in full all people together count."""
-        return float(self.n_users if self._weights is None else self._weights.sum())
-
     def _blocks_of_participants(self, weights: np.ndarray, most_rows: int) -> Iterator[Block]:
         """Blocks of those with a weight; their edges do not depend on the others' rows."""
         offsets, takes_part = self._people.offsets, weights > 0
@@ -303,19 +266,8 @@ class Users:
                     yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
                 waiting, first = [], end
 
-    @property
-    def weights(self) -> np.ndarray | None:
-        """How much each person counts, from 0 to 1; None: everybody in full."""
-        return self._weights
-
-    def weighted(self, weights: np.ndarray) -> "Users":
-        """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
-        weights = np.ascontiguousarray(weights, dtype=np.float64)
-        assert weights.shape == (self.n_users,)
-        assert ((weights >= 0) & (weights <= 1)).all()
-        same = copy(self)
-        same._weights = weights
-        return same
+    def _sum(self, statistic: Summable[Sum]) -> Sum:
+        return super()._sum(statistic) if self.reader is None else self.reader.sum(self, statistic)
 
     def scaled(self, scales: np.ndarray) -> "Users":
         """The same people with each of their (sparse) features times a public number."""

@@ -1,6 +1,5 @@
 """A GPU for the rounds: rows travel there once and stay. What is not written for it is read on the processor as ever."""
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -11,11 +10,12 @@ import numpy as np
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.grid import N_BINS, SQUARED_EDGES, checked_edge
 from commonground.clipping.sums import ClippedSums, SizeCounts
+from commonground.data.population import Population, add_up
 from commonground.data.users import Users
-from commonground.engines.local import sum_over_blocks
 from commonground.errors import InputError
-from commonground.statistics.coordinates import in_coordinates
-from commonground.statistics.gradients import WINDOW, embedding_gradient_sums
+from commonground.statistics.coordinates import InCoordinates
+from commonground.statistics.gradients import WINDOW, EmbeddingGradients
+from commonground.statistics.statistic import SharedModel
 
 if TYPE_CHECKING:
     import torch
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from commonground.statistics.kernels.cuda import PersonGradients
 
 
-def on_device(users: Users, device: str) -> Users:
+def on_device(users: Population, device: str) -> Population:
     """The same people; rounds read their rows on ``device``."""
     if device == "cpu":
         return users
-    if users.engine is not None:
+    if not isinstance(users, Users):
         raise InputError(f"these people's rows are elsewhere, where device={device!r} cannot be asked for.")
     there = copy(users)
-    there.engine = DeviceEngine(device)
+    there.reader = DeviceReader(device)
     return there
 
 
-class DeviceEngine:
+class DeviceReader:
     """Holds the rows of one fit on a GPU."""
 
     def __init__(self, device: str) -> None:
@@ -51,14 +51,16 @@ class DeviceEngine:
         self._transform: np.ndarray | None = None  # the coordinates of these rows
         self._weights: tuple[np.ndarray | None, torch.Tensor] | None = None  # as last asked with, here and there
 
-    def sum_over_people(self, users: Users, block_sum: Callable[..., Any], *public: Any) -> Any:
-        transform, asked = (public[0], public[1:]) if block_sum is in_coordinates else (None, (block_sum, *public))
-        if asked[0] is not embedding_gradient_sums:
-            return sum_over_blocks(users, block_sum, *public)
+    def sum(self, users: Users, statistic: Any) -> Any:
+        transform, asked = None, statistic
+        if isinstance(asked, InCoordinates):
+            transform, asked = asked.transform, asked.statistic
+        if not isinstance(asked, EmbeddingGradients):
+            return add_up(statistic.of(block) for block in users.blocks())
         if not self._rows or transform is not self._transform:
             self._rows, self._transform = [], transform  # the old ones make place first
             self._rows = _sent_to(self.device, users, transform)
-        return _gradient_sums(self._rows, self._weights_there(users), *asked[1:])
+        return _gradient_sums(self._rows, self._weights_there(users), asked.model, asked.lowest)
 
     def _weights_there(self, users: Users) -> "torch.Tensor":
         """Rows stay for the whole fit, but who takes part may change from sum to sum."""
@@ -93,24 +95,16 @@ def _sent_to(device: "torch.device", users: Users, transform: np.ndarray | None)
         raise InputError("the rows do not fit into the GPU's memory. Use device='cpu', which streams them.") from None
 
 
-def _gradient_sums(
-    rows: list[_DeviceRows],
-    weights: "torch.Tensor",
-    embedding: np.ndarray,
-    mean: np.ndarray | None,
-    intercept: float,
-    local_intercept: bool,
-    lowest: int,
-) -> "DeviceSums":
+def _gradient_sums(rows: list[_DeviceRows], weights: "torch.Tensor", model: SharedModel, lowest: int) -> "DeviceSums":
     import torch
 
     from commonground.statistics.kernels.cuda import person_gradients
 
-    columns = np.vstack([embedding.T] if mean is None else [embedding.T, mean])
+    columns = np.vstack([model.embedding.T] if model.coef is None else [model.embedding.T, model.coef])
     parts, first = [], 0
     for r in rows:
         W = torch.tensor(columns, dtype=r.X.dtype, device=r.X.device)
-        people = person_gradients(r.X, r.y, r.offsets, W, embedding.shape[1], intercept, local_intercept)
+        people = person_gradients(r.X, r.y, r.offsets, W, model.rank, model.intercept, model.own_intercept)
         parts.append((people, size_bins(people.squared), weights[first : first + len(people.squared)]))
         first += len(people.squared)
     return DeviceSums(parts, lowest)

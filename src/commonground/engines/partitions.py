@@ -10,7 +10,7 @@ How a table is cut depends on the table alone, not on who reads it. A `Reader` i
 
 import secrets
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
@@ -23,11 +23,11 @@ import pyarrow.compute as pc
 
 from commonground.data.columns import Columns, matrix_dtype, to_matrix
 from commonground.data.ids import canonical_ids, find_people
+from commonground.data.population import Sum, Summable
 from commonground.data.sources import ParquetSource, RowRange, Source
 from commonground.data.stores import BATCH_BYTES, Scratch, Table
 from commonground.data.tables import rows_in_order
 from commonground.data.users import Users
-from commonground.engines.local import Sum, sum_over_blocks
 from commonground.errors import CommongroundError, InputError
 
 PARTITION_BYTES = 64 * 2**20  # of rows as a matrix
@@ -242,9 +242,9 @@ class Reader:
         self._kept[key] = 0 if users.streamed else n_bytes
         return Opened(users.n_users, users.n_rows, users.max_rows_per_user, budgets)
 
-    def sum_over_people(
+    def sum(
         self, key: Any, partition: Partition, reading: Reading, size: tuple[int, int], weights: np.ndarray | None,
-        block_sum: Callable[..., Sum], *public: Any,
+        statistic: Summable[Sum],
     ) -> Sum | None:  # fmt: skip
         """The sum over one partition, opened anew if another reader had it; None where nobody takes part."""
         if key not in self._users:
@@ -256,7 +256,7 @@ class Reader:
             if not weights.any():
                 return None
             users = users.weighted(weights)
-        return sum_over_blocks(users, block_sum, *public)
+        return users.sum(statistic)
 
     def forget(self, keys: Sequence[Any]) -> None:
         for key in keys:

@@ -22,7 +22,7 @@ import socket
 import time
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -37,11 +37,10 @@ from ray.exceptions import RayError, RayTaskError
 
 from commonground.data.columns import choose_columns
 from commonground.data.ids import no_rows
+from commonground.data.population import Block, Population, Sum, Summable, add_up
 from commonground.data.sources import ParquetSource, PathLike
 from commonground.data.stores import Scratch
 from commonground.data.tables import table_files
-from commonground.data.users import Block, Users
-from commonground.engines.local import Sum, add_up
 from commonground.engines.partitions import (
     SPLIT_BYTES,
     FilePart,
@@ -82,10 +81,10 @@ class OneCoreReader(Reader):
     def answer(self, *arguments: Any, question: bytes) -> Any:
         numba.set_num_threads(1)  # it holds for one thread only, and Ray may call from another
         # The question travels in one piece: arrays that Ray unpacks are read-only, and Numba would compile anew for those.
-        block_sum, public = cloudpickle.loads(question)
+        statistic = cloudpickle.loads(question)
         key, partition, reading, size, weights = arguments
         own = None if weights is None else weights.copy()
-        return self.sum_over_people(key, partition, reading, size, own, block_sum, *public)
+        return self.sum(key, partition, reading, size, own, statistic)
 
 
 RayReader: Any = ray.remote(num_cpus=1, concurrency_groups={"alive": 1})(OneCoreReader)
@@ -261,17 +260,17 @@ class RayEngine:
         self.opened = [part for part in opened if part.n_users]
         weakref.finalize(self, readers.forget, keys).atexit = False
 
-    def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-        question = ray.put(cloudpickle.dumps((block_sum, public)))
+    def sum(self, everybody: np.ndarray | None, statistic: Summable[Sum]) -> Sum:
+        """Over all partitions; ``everybody``: how much each person counts."""
+        question = ray.put(cloudpickle.dumps(statistic))
         edges = list(accumulate((part.n_users for part in self.opened), initial=0))
-        everybody = users._weights
         weights = [None if everybody is None else everybody[start:stop] for start, stop in pairwise(edges)]
         calls = {n: (*call, own) for (n, call), own in zip(self._calls.items(), weights, strict=True)}
         sums = self.readers.map("answer", calls, "partitions", question=question)
         return add_up(part for part in sums if part is not None)
 
 
-class RemoteUsers(Users):
+class RemoteUsers(Population):
     """People whose rows and ids are with the readers."""
 
     rows_are_here = False
@@ -286,8 +285,10 @@ class RemoteUsers(Users):
         self.feature_names, self.label_name, self.user_name = columns.features, columns.label, columns.user
         budgets = [part.budgets for part in opened if part.budgets is not None]
         self.budgets = np.concatenate(budgets) if budgets else None
-        self._weights = None
-        self.engine = engine
+        self._engine = engine
+
+    def _sum(self, statistic: Summable[Sum]) -> Sum:
+        return self._engine.sum(self._weights, statistic)
 
     @property
     def ids(self) -> np.ndarray:

@@ -14,7 +14,8 @@ from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard.board import Billboard, name_each_other
 from commonground.data.features import check_features
-from commonground.data.users import Block, Users
+from commonground.data.population import Block, Population
+from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.choice import OwnModels
@@ -77,7 +78,7 @@ class PersonalModel(BaseEstimator):
             )
         self.n_features_in_ = people.n_features
         before = self._personal
-        self._personal = self._budgets_of(people, in_order=isinstance(X, Users))
+        self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
             with self._paid_from(ledger) as book:
                 board = self._publish(people, gate(*self._behind_the_gate(book)))
@@ -113,7 +114,7 @@ class PersonalModel(BaseEstimator):
     def _budget(self) -> Budget | PureBudget:
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
 
-    def _budgets_of(self, users: Users, in_order: bool) -> PersonalBudgets | None:
+    def _budgets_of(self, users: Population, in_order: bool) -> PersonalBudgets | None:
         if hasattr(self, "budgets"):
             return personal_budgets(self.budgets, users, self.delta, in_order)
         if users.budgets is not None and hasattr(self, "epsilon"):
@@ -123,7 +124,7 @@ class PersonalModel(BaseEstimator):
             )
         return None
 
-    def _declared(self, users: Users) -> tuple[Budget, Users]:
+    def _declared(self, users: Population) -> tuple[Budget, Population]:
         """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
         if self._personal is None:
             return check_budget(self.epsilon, self.delta, users.n_users), users
@@ -146,10 +147,10 @@ class PersonalModel(BaseEstimator):
         """Whether it can learn from sparse rows."""
         return False
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         raise NotImplementedError
 
-    def _fit_heads(self, users: Users) -> None:
+    def _fit_heads(self, users: Population) -> None:
         if not getattr(self, "keep_heads", True) or not users.rows_are_here:
             self.heads_ = self.own_intercepts_ = self.own_models_ = None
             return
@@ -225,8 +226,8 @@ def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
     return budget
 
 
-def _as_users(X: Any, y: Any, users: Any) -> Users:
-    if isinstance(X, Users):
+def _as_users(X: Any, y: Any, users: Any) -> Population:
+    if isinstance(X, Population):
         if y is not None or users is not None:
             raise InputError(
                 "fit got a Users object and also y or users=; give either fit(users) or fit(X, y, users=ids)."

@@ -7,8 +7,7 @@ import numpy as np
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.users import Block, Users
-from commonground.engines import sum_over_people
+from commonground.data.population import Block, Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
@@ -20,7 +19,7 @@ from commonground.public_draws import (
     subspaces_around,
 )
 from commonground.statistics.paper.fedrep import second_half_heads
-from commonground.statistics.subspace_scores import subspace_scores
+from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.steps.zoom import zoom
 
 _AROUND_GIVEN = (1e-3, 1.0)  # distances of candidates around an earlier billboard's embedding
@@ -112,7 +111,7 @@ class ExponentialSubspace(PersonalModel):
     def _budget(self) -> PureBudget:
         return PureBudget(self.epsilon)
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         d, k, budget = users.n_features, self.rank, self._budget()
         check_rank(k, d, "ExponentialSubspace")
         self._check_parameters()
@@ -120,7 +119,7 @@ class ExponentialSubspace(PersonalModel):
         rng = public_generator(self.candidate_seed, "candidate subspaces")
         how = (paper, self.fit_intercept and not paper, float(self.loss_bound) if paper else 0.0)
         embedding, stages = zoom(
-            lambda candidates: sum_over_people(users, subspace_scores, candidates, *how),  # Alg. 4, line 1
+            lambda candidates: users.sum(SubspaceScores(candidates, *how)),  # Alg. 4, line 1
             self._first_candidates(d, k, rng, gate.randomness.simulated), budget, gate, rng,
             1 if paper else self.n_stages, self.n_candidates,
             reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),

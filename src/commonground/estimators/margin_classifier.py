@@ -9,14 +9,13 @@ from sklearn.base import ClassifierMixin
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.users import Block, Users
-from commonground.engines import sum_over_people
+from commonground.data.population import Block, Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
 from commonground.heads.arithmetic import shorten
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.margins import margin_scores, second_half_margin_heads
+from commonground.statistics.margins import MarginScores, second_half_margin_heads
 from commonground.steps.zoom import zoom
 
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
@@ -105,7 +104,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
     def _budget(self) -> PureBudget:
         return PureBudget(self.epsilon)
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         budget, paper = self._budget(), self.recipe == "paper"
         self._check_parameters()
         self.classes_ = _classes(users)
@@ -117,7 +116,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         scale = math.sqrt(2.0)
         how = (M, paper, float(self.margin), float(self.head_bound), float(self.feature_bound))
         chosen, stages = zoom(
-            lambda candidates: sum_over_people(users, margin_scores, scale * candidates, *how),
+            lambda candidates: users.sum(MarginScores(scale * candidates, *how)),
             random_subspaces(self.n_candidates, projected, k, rng),
             budget, gate, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
         )  # fmt: skip
@@ -135,7 +134,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
             ),
         )  # fmt: skip
 
-    def _projected_dim(self, users: Users) -> int:
+    def _projected_dim(self, users: Population) -> int:
         if self.projected_dim != "theorem":
             return min(int(self.projected_dim), users.n_features)
         size = (self.feature_bound * self.head_bound / self.margin) ** 2
@@ -185,7 +184,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         return float(accuracy_score(y, self.predict(X, users=users), sample_weight=sample_weight))
 
 
-def _classes(users: Users) -> np.ndarray:
+def _classes(users: Population) -> np.ndarray:
     """[-1, 1] or [0, 1], as the labels are written; stays with the model and is not published."""
     found: set[float] = set()
     for block in users.blocks():

@@ -4,13 +4,13 @@ import numpy as np
 
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.users import Users
-from commonground.engines import sum_over_people
+from commonground.data.population import Population
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.own_data import pooled_least_squares
 from commonground.gate import Gate
-from commonground.statistics.directions import direction_sums
+from commonground.statistics.directions import Directions
 from commonground.statistics.objective import loss_and_gradient
+from commonground.statistics.statistic import SharedModel
 
 
 class NonPrivateFedRep(PersonalModel):
@@ -35,12 +35,14 @@ class NonPrivateFedRep(PersonalModel):
         self.shared_mean = shared_mean
         self.max_iterations = max_iterations
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         from scipy.optimize import minimize  # 20 MB that nobody else needs
 
         check_rank(self.rank, users.n_features, "NonPrivateFedRep")
         d, k = users.n_features, self.rank
         mean, intercept = pooled_least_squares(users, self.fit_intercept) if self.shared_mean else (np.zeros(d), 0.0)
+
+        n_rows = sum(block.n_rows for block in users.blocks())
 
         def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
             U, w = flat[d:].reshape(d, k), flat[:d]
@@ -49,11 +51,10 @@ class NonPrivateFedRep(PersonalModel):
                 part = loss_and_gradient(block, U, w, self.fit_intercept)
                 loss, along_U, along_w = loss + part[0], along_U + part[1], along_w + part[2]
             along_w = along_w if self.shared_mean else np.zeros(d)
-            return loss / users.n_rows, np.concatenate([along_w, along_U.ravel()]) / users.n_rows
+            return loss / n_rows, np.concatenate([along_w, along_U.ravel()]) / n_rows
 
-        U = np.linalg.eigh(sum_over_people(users, direction_sums, mean, intercept, self.fit_intercept).second_moment)[
-            1
-        ][:, -k:]
+        moment = users.sum(Directions(SharedModel(np.zeros((d, 0)), mean, intercept, self.fit_intercept))).second_moment
+        U = np.linalg.eigh(moment)[1][:, -k:]
         options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
         start = np.concatenate([mean, U.ravel()])
         with np.errstate(all="ignore"):  # one person's numbers may be too large to have a squared error

@@ -5,7 +5,7 @@ import numpy as np
 from commonground.accounting.events import Event
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.users import Block, Users
+from commonground.data.population import Block, Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate
@@ -37,7 +37,7 @@ class OwnDataOnly(PersonalModel):
         self.towards = towards
         self.fit_intercept = fit_intercept
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         d = users.n_features
         mean, intercept, origin, epsilon, delta = np.zeros(d), 0.0, "zero", 0.0, 0.0
         events: tuple[Event, ...] = ()
@@ -64,7 +64,7 @@ class OwnDataOnly(PersonalModel):
         )
 
 
-def pooled_least_squares(users: Users, with_intercept: bool) -> tuple[np.ndarray, float]:
+def pooled_least_squares(users: Population, with_intercept: bool) -> tuple[np.ndarray, float]:
     """Least squares over all rows of all people, from its normal equations; reads the rows once."""
     d = users.n_features
     moment = np.zeros((d + 2, d + 2))

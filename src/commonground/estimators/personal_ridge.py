@@ -12,12 +12,12 @@ from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.clipping.sums import from_symmetric_half
+from commonground.data.population import Population
 from commonground.data.users import Users
-from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
 from commonground.gate import Gate
-from commonground.statistics.moments import PublicScale, moment_sums
+from commonground.statistics.moments import PublicScale, RowMoments
 
 METHODS = ("reweight", "sample", "uniform", "statistics")
 DEFAULT_DELTA = 1e-6  # of "statistics"
@@ -103,11 +103,11 @@ class PersonalBudgetRidge(PersonalModel):
 
     def fit(self, X: Any, y: Any = None, users: Any = None, **kwargs: Any) -> Self:
         """As for every estimator; without ``users=`` each row is a person of her own, called by its number."""
-        if y is not None and users is None and not isinstance(X, Users):
+        if y is not None and users is None and not isinstance(X, Population):
             X, y, users = Users.from_arrays(X, y, np.arange(len(y))), None, None
         return super().fit(X, y, users, **kwargs)
 
-    def _budgets_of(self, users: Users, in_order: bool) -> PersonalBudgets:
+    def _budgets_of(self, users: Population, in_order: bool) -> PersonalBudgets:
         if self.method not in METHODS:
             raise InputError(f"method of PersonalBudgetRidge must be one of {', '.join(METHODS)}, got {self.method!r}.")
         delta = 0.0 if self.method != "statistics" else DEFAULT_DELTA if self.delta is None else self.delta
@@ -123,7 +123,7 @@ class PersonalBudgetRidge(PersonalModel):
             return PersonalBudgets(np.where(found.epsilons > 0, smallest, 0.0), delta)
         return found
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         budgets = self._personal
         assert budgets is not None
         low, high, label_low, label_high = self._bounds(users.n_features)
@@ -162,7 +162,7 @@ class PersonalBudgetRidge(PersonalModel):
         )
 
     def _output_perturbation(
-        self, users: Users, budgets: PersonalBudgets, scale: PublicScale, gate: Gate
+        self, users: Population, budgets: PersonalBudgets, scale: PublicScale, gate: Gate
     ) -> np.ndarray:
         assert self.alpha is not None
         d = users.n_features + bool(self.fit_intercept)
@@ -177,7 +177,7 @@ class PersonalBudgetRidge(PersonalModel):
         else:
             epsilon, weights = budgets.largest.epsilon, budgets.weights
             total = float(weights.sum())
-        moments = sum_over_people(users.weighted(weights), moment_sums, scale)
+        moments = users.weighted(weights).sum(RowMoments(scale))
         # Room for rounding as for all people: that for those drawn would tell, in the stated noise, how many these were.
         moments = replace(moments, n_users=users.n_users)
         solution = moments.bounded_ridge(self.alpha, total, radius, "ridge coefficients")
@@ -265,10 +265,10 @@ def centred_scale(
 
 
 def _released_statistics(
-    users: Users, scale: PublicScale, alpha: float | None, budget: Budget, gate: Gate
+    users: Population, scale: PublicScale, alpha: float | None, budget: Budget, gate: Gate
 ) -> np.ndarray:
     """Ridge on the released second moment, repaired: what is known of it without noise put in, made positive."""
-    moments = sum_over_people(users, moment_sums, scale)
+    moments = users.sum(RowMoments(scale))
     total = users.total_weight  # public, as budgets are
     released = gate.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
     size = len(moments.value)

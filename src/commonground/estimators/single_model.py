@@ -7,12 +7,13 @@ import numpy as np
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate
 from commonground.progress import progress_bar
+from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
-from commonground.steps.shared_mean import SharedMean, release_feature_centre, shared_mean_rounds
+from commonground.steps.shared_mean import release_feature_centre, shared_mean_rounds
 
 N_ROUNDS = 12
 PLAN = Plan(
@@ -68,10 +69,10 @@ class SingleModel(PersonalModel):
         self.simulation_seed = simulation_seed
         self.verbose = verbose
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         budget, users = self._declared(users)
         mu = (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget)
-        shared = SharedMean(np.zeros(users.n_features), 0.0, edge=0)
+        model = SharedModel(np.zeros((users.n_features, 0)), np.zeros(users.n_features))
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
             energy = release_feature_energy(users, False, gate, mu["scale"])
             centre = None
@@ -79,16 +80,17 @@ class SingleModel(PersonalModel):
                 centre = release_feature_centre(
                     users, gate, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
                 )
-            for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
+            for after in shared_mean_rounds(
                 users, gate, mu_locate=mu["locate"], mu_size=mu["sizes"],
-                mu_sum=mu["rounds"], n_rounds=N_ROUNDS, feature_energy=energy, centred=False,
+                mu_sum=mu["rounds"], n_rounds=N_ROUNDS, feature_energy=energy, own_intercept=False,
                 constant=float(self.fit_intercept), feature_centre=centre,
             ):  # fmt: skip
+                model = after.model
                 advance()
         return Billboard(
-            embedding=np.zeros((users.n_features, 0)),
-            mean=shared.coef,
-            intercept=shared.intercept,
+            embedding=model.embedding,
+            mean=model.coef,
+            intercept=model.intercept,
             fit_intercept=False,  # nobody has an intercept of her own
             feature_names=users.feature_names,
             statement=Statement.of_fit(gate, "Single private model", "default", budget, users, budgets=self._personal),

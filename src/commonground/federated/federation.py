@@ -14,27 +14,19 @@ any others, protects those who are left as before. That it was late is seen by a
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
-from typing import Any, Protocol
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 from flwr.app import RecordDict
 
-from commonground.data.users import Users
-from commonground.engines.local import Sum
+from commonground.data.population import Population
 from commonground.errors import CommongroundError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
 from commonground.federated.guarantee import NoiseShares
 from commonground.federated.node import TRUST
-from commonground.federated.questions import (
-    CONTRIBUTIONS,
-    MOST_LETTERS,
-    MOST_PEOPLE,
-    Noised,
-    Question,
-    known,
-)
+from commonground.federated.questions import CATALOGUE, MOST_LETTERS, MOST_PEOPLE, Noised, Question, known
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack
 from commonground.gate import ScatteredSum
 from commonground.gate.release import noise_margin
@@ -68,7 +60,16 @@ class Member:
     trust: str
 
 
-class Federation(Users):
+@dataclass
+class Attendance:
+    """Who has answered so far; the same for all views of a federation."""
+
+    present: list[Member]  # those who have always answered in time
+    fewest_people: int  # in one sum
+    answered: list[int] = field(default_factory=list)  # how many nodes took part in each sum
+
+
+class Federation(Population):
     """People whose rows are at the nodes behind a ``link``.
 
     ``trust`` and ``tolerated`` (how many nodes may vanish, for trust="nodes") are explained in `guarantee`. The nodes that are
@@ -76,7 +77,6 @@ class Federation(Users):
     """
 
     rows_are_here = False
-    engine: Any
 
     def __init__(self, link: Link, *, trust: str = "server", tolerated: int = 0) -> None:
         if trust not in TRUST:
@@ -85,16 +85,12 @@ class Federation(Users):
         self.trust = trust
         self.members = introduced(link, trust)
         self.shares = NoiseShares(len(self.members), tolerated)
-        self.present = list(self.members)  # those who have always answered in time
-        self.answered: list[int] = []  # how many nodes took part in each sum
-        self.fewest_people = self.n_users = sum(member.people for member in self.members)
+        self.n_users = sum(member.people for member in self.members)
         self.n_features = self.members[0].n_features
         self.feature_names = self.members[0].feature_names
-        self.label_name = self.user_name = None
-        self.budgets, self._weights = None, None
-        self.engine = self
+        self.attendance = Attendance(list(self.members), self.n_users)
 
-    @cached_property
+    @property
     def ids(self) -> np.ndarray:
         """Who the people are is the nodes' business."""
         return np.empty(0)
@@ -102,41 +98,39 @@ class Federation(Users):
     def blocks(self, max_bytes: int | None = None) -> Any:
         raise InputError("these people's rows are at their nodes and cannot be read here; fit with keep_heads=False.")
 
-    def weighted(self, weights: np.ndarray) -> Users:
+    def weighted(self, weights: np.ndarray) -> Self:
         raise InputError("everybody counts alike in a federation: personal budgets are not built for nodes yet.")
 
-    # ---- as an engine --------------------------------------------------------------------------------------------
-
-    def sum_over_people(self, users: Users, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-        for function in (block_sum, *filter(callable, public)):
-            if not known(function):
-                name = function.__name__
-                raise InputError(f"nodes cannot be asked for {name!r}; they know {', '.join(CONTRIBUTIONS)}.")
-        template: Any = block_sum(nobody(self.n_features), *public)
-        question = Question(block_sum.__name__, public)
+    def _sum(self, statistic: Any) -> Any:
+        if not known(statistic):
+            name = type(statistic).__name__
+            raise InputError(f"nodes cannot be asked for {name!r}; they know {', '.join(CATALOGUE)}.")
+        template: Any = statistic.of(nobody(self.n_features))
+        question = Question(statistic)
         if self.trust == "nodes":
-            return RemoteSums(self, question, _for_all(template, self.n_users))  # type: ignore[return-value]
+            return RemoteSums(self, question, _for_all(template, self.n_users))
         return added(self._collect(question, partial(checked_sums, template)))
 
     def _collect(self, question: Question, check: Callable[..., Any]) -> list[Any]:
         """The checked parts of one sum, in the order of the nodes."""
         packed = pack_question(question)
-        answers = self._link.ask({member.node: packed for member in self.present})
+        attendance, name = self.attendance, type(question.statistic.innermost).__name__
+        answers = self._link.ask({member.node: packed for member in attendance.present})
         parts, people = [], 0
-        for member in list(self.present):
+        for member in list(attendance.present):
             if member.node not in answers:
-                log.warning("%s did not answer %s in time; it is not asked again", member.name, question.function)
-                self.present.remove(member)
+                log.warning("%s did not answer %s in time; it is not asked again", member.name, name)
+                attendance.present.remove(member)
                 continue
-            parts.append(self._part(member, question, answers[member.node], check))
+            parts.append(self._part(member, name, answers[member.node], check))
             people += member.people
-        self.answered.append(len(parts))
-        self.fewest_people = min(self.fewest_people, people)
+        attendance.answered.append(len(parts))
+        attendance.fewest_people = min(attendance.fewest_people, people)
         if not parts:
-            raise FederationError(f"no node answered {question.function}; training stops. What was paid stays spent.")
+            raise FederationError(f"no node answered {name}; training stops. What was paid stays spent.")
         return parts
 
-    def _part(self, member: Member, question: Question, answer: RecordDict, check: Callable[..., Any]) -> Any:
+    def _part(self, member: Member, name: str, answer: RecordDict, check: Callable[..., Any]) -> Any:
         try:
             config, arrays = unpack(answer)
             if "refused" in config:
@@ -146,7 +140,7 @@ class Federation(Users):
             return check(arrays=arrays, people=member.people)
         except (ImpossibleError, WireError) as reason:
             raise FederationError(
-                f"{member.name} was asked for {question.function} and sent {reason}. Training stops, nothing of this sum is "
+                f"{member.name} was asked for {name} and sent {reason}. Training stops, nothing of this sum is "
                 "published, and what was paid stays spent. No person's rows can cause that at a node with this software: look "
                 "at that node's log and version, or train without it."
             ) from None
@@ -162,14 +156,15 @@ class Federation(Users):
     # ---- for the statement ---------------------------------------------------------------------------------------
 
     @property
-    def custody(self) -> str:  # type: ignore[override]
-        everybody = all(parts == len(self.members) for parts in self.answered)
+    def custody(self) -> str:
+        answered = self.attendance.answered
+        everybody = all(parts == len(self.members) for parts in answered)
         took_part = (
             "All nodes took part in every sum."
             if everybody
-            else f"Nodes were missing from {sum(parts < len(self.members) for parts in self.answered)} of "
-            f"{len(self.answered)} sums; the fewest people in one of them were {self.fewest_people:,}, and the noise for those "
-            "who were left is as stated."
+            else f"Nodes were missing from {sum(parts < len(self.members) for parts in answered)} of "
+            f"{len(answered)} sums; the fewest people in one of them were {self.attendance.fewest_people:,}, and the noise for "
+            "those who were left is as stated."
         )
         return (
             f"Rows stayed at {len(self.members)} nodes, each of which sent sums over its own people only. {took_part} {_LATE} "
@@ -219,7 +214,7 @@ class RemoteSums:
 
     @property
     def total_weight(self) -> float:
-        return float(sum(member.people for member in self.federation.present))
+        return float(sum(member.people for member in self.federation.attendance.present))
 
     def _ask(self, method: str, arguments: tuple[int, ...], name: str) -> ScatteredSum:
         like = getattr(self.template, method)(*arguments, name)

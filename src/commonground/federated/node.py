@@ -19,9 +19,8 @@ from flwr.app import RecordDict
 from commonground.accounting.budgets import Budget
 from commonground.clipping.bounded import BoundedSum
 from commonground.data.users import Users
-from commonground.engines.local import sum_over_blocks
 from commonground.errors import BudgetError, InputError
-from commonground.federated.questions import CONTRIBUTIONS, Noised, Question, QuestionError, checked
+from commonground.federated.questions import Noised, Question, QuestionError
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
 from commonground.gate import Gate, Randomness
 from commonground.ledger import InMemoryLedger, Ledger
@@ -57,7 +56,7 @@ class Node:
             config, arrays = unpack(records)
             if config == {"ask": INTRODUCE} and not arrays:
                 return self._introduce()
-            return self._sums(checked(unpack_question(config, arrays), self.users.n_features, self.users.n_users))
+            return self._sums(unpack_question(config, arrays, self.users.n_features, self.users.n_users))
         except (QuestionError, RefusalError, WireError) as reason:
             return refusal(str(reason))
         except BudgetError as reason:
@@ -81,10 +80,10 @@ class Node:
         )
 
     def _sums(self, question: Question) -> RecordDict:
-        """``question`` has been held against the catalogue (``questions.checked``)."""
+        """``question`` has been held against the catalogue (``questions.question_from``)."""
         if (self.trust == "nodes") != (question.noised is not None):
             raise RefusalError(f"it gives sums out under trust={self.trust!r} only")
-        sums = sum_over_blocks(self.users, CONTRIBUTIONS[question.function], *question.public)
+        sums = self.users.sum(question.statistic)
         if question.noised is None:
             arrays = {name: value for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
             return pack({"people": self.users.n_users}, arrays)

@@ -1,7 +1,7 @@
 """Questions and answers as Flower records: named arrays, numbers and text. Arrays travel in NumPy's format, without pickle.
 
 A message comes from somebody else's machine. What it claims about sizes is not believed: an array is as long as the bytes
-that came with it, a question has as many arguments as `questions` allows.
+that came with it, a question has as many values as `questions` allows.
 """
 
 import io
@@ -12,11 +12,12 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from commonground.errors import CommongroundError
-from commonground.federated.questions import CONTRIBUTIONS, MOST_ARGUMENTS, Noised, Question
+from commonground.federated.questions import Noised, Question, question_from
 
 INTRODUCE = "introduce"
+_ASK = "ask"
 _CONFIG, _ARRAYS = "config", "arrays"
-_NOISED = {"method": str, "method arguments": list, "name": str, "mu": float, "people": int}
+_NOISED = {"method": str, "arguments": list, "name": str, "mu": float, "people": int}
 
 
 class WireError(CommongroundError):
@@ -49,45 +50,26 @@ def _array_of(data: bytes) -> np.ndarray:
 
 
 def pack_question(question: Question) -> RecordDict:
-    """Arguments by position: arrays, functions by their names, plain numbers and text; None is left out."""
-    config: dict[str, Any] = {"ask": question.function, "arguments": len(question.public)}
-    arrays = {}
-    for at, argument in enumerate(question.public):
-        if isinstance(argument, np.ndarray):
-            arrays[f"argument {at}"] = argument
-        elif callable(argument):
-            config[f"function {at}"] = argument.__name__
-        elif argument is not None:
-            config[f"argument {at}"] = argument.item() if isinstance(argument, np.generic) else argument
+    """The statistic's public values by name: arrays, plain numbers and text; None is left out."""
+    values = question.statistic.on_the_wire()
+    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    config: dict[str, Any] = {name: value for name, value in values.items() if name not in arrays}
+    config[_ASK] = type(question.statistic).__name__
     if (noised := question.noised) is not None:
-        config |= {"method": noised.method, "method arguments": list(noised.arguments), "name": noised.name}
-        config |= {"mu": noised.mu, "people": noised.people}
+        config |= {"noised method": noised.method, "noised arguments": list(noised.arguments)}
+        config |= {"noised name": noised.name, "noised mu": noised.mu, "noised people": noised.people}
     return pack(config, arrays)
 
 
-def unpack_question(config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Question:
-    """Every field is read, none is left over; whether nodes know the question is for ``questions.checked`` to say."""
-    left, arrays = dict(config), dict(arrays)
-    asked, arguments = left.pop("ask", None), left.pop("arguments", None)
-    if type(asked) is not str or type(arguments) is not int or not 0 <= arguments <= MOST_ARGUMENTS:
-        raise WireError("a question that cannot be read")
-    public = tuple(_argument(at, left, arrays) for at in range(arguments))
-    noised = None
-    if "method" in left:
-        given = {name: left.pop(name, None) for name in _NOISED}
+def unpack_question(config: dict[str, Any], arrays: dict[str, np.ndarray], n_features: int, people: int) -> Question:
+    """What a node with ``people`` of ``n_features`` is asked; whether it knows the question says ``questions``."""
+    values = dict(config)
+    asked, noised = values.pop(_ASK, None), None
+    if "noised method" in values:
+        given = {name: values.pop(f"noised {name}", None) for name in _NOISED}
         if any(type(given[name]) is not kind for name, kind in _NOISED.items()):
             raise WireError("a question that cannot be read")
-        noised = Noised(given["method"], tuple(given["method arguments"]), given["name"], given["mu"], given["people"])
-    if left or arrays:
-        raise WireError("a question with more in it than it asks")
-    return Question(asked, public, noised)
-
-
-def _argument(at: int, config: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """One argument, taken out of what is left."""
-    name = f"argument {at}"
-    if (function := config.pop(f"function {at}", None)) is not None:
-        if type(function) is not str or function not in CONTRIBUTIONS:
-            raise WireError("a question with a function that nodes do not know")
-        return CONTRIBUTIONS[function]
-    return arrays.pop(name) if name in arrays else config.pop(name, None)
+        noised = Noised(**{**given, "arguments": tuple(given["arguments"])})
+    if values.keys() & arrays.keys():
+        raise WireError("a question that cannot be read")
+    return question_from(asked, values | arrays, noised, n_features, people)

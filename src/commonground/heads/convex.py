@@ -9,10 +9,9 @@ import numpy as np
 from numba import njit, prange
 
 from commonground.data.users import Block
+from commonground.losses import HUBER, LOGISTIC, LOSSES
 from commonground.statistics.directions import solve_in_place
 
-LOSSES = ("square", "logistic", "huber")
-LOGISTIC, HUBER = 1, 2
 _NEWTON_STEPS = 12
 # Of the mean squared projected feature: an own log-odds of about ±1.4 per direction is expected. Rows that can be separated
 # would otherwise have infinite heads.

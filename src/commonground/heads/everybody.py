@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from commonground.billboard.board import Billboard
-from commonground.data.users import Block, Users
+from commonground.data.population import Block, Population
 from commonground.heads.arithmetic import row_scores
 from commonground.heads.choice import OwnModels
 
@@ -38,7 +38,7 @@ class EverybodysHeads:
 
 
 def fit_everybody(
-    board: Billboard, users: Users, block_heads: Callable[[Block], tuple[np.ndarray, np.ndarray]]
+    board: Billboard, users: Population, block_heads: Callable[[Block], tuple[np.ndarray, np.ndarray]]
 ) -> EverybodysHeads:
     """A head for each person from her own rows by ``block_heads``, or what serves her better."""
     weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)

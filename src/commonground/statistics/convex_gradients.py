@@ -1,8 +1,7 @@
 """Each person's gradient of a convex loss: what P1's line 6 asks for when the loss is not the square."""
 
 import math
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,9 +9,10 @@ from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block
-from commonground.heads.convex import LOSSES, convex_head, pull
-from commonground.statistics.gradients import WINDOW
+from commonground.data.population import Block
+from commonground.heads.convex import convex_head, pull
+from commonground.losses import LOSSES
+from commonground.statistics.statistic import WINDOW, Flag, LossName, SharedModel, Statistic, WindowStart
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -83,29 +83,41 @@ def _gradients(X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, 
     return counts, raw, unit
 
 
-def convex_gradient_sums(
-    block: Block,
-    embedding: np.ndarray,
-    mean: np.ndarray | None,
-    intercept: float,
-    local_intercept: bool,
-    loss: str,
-    of_mean: bool,
-    lowest: int,
-) -> BinnedSums:
+@dataclass(frozen=True, eq=False)
+class ConvexGradients(Statistic[BinnedSums]):
     """Person j sends (X_jᵀ ψ_j) v_jᵀ / (dof_j ‖v_j‖²), ψ_j the pull −ℓʹ of each of her rows at her best head v_j.
 
     ``of_mean``: X_jᵀ ψ_j / dof_j instead, the gradient for w₀. Labels are ±1 for the logistic loss.
     """
-    w = np.zeros(len(embedding)) if mean is None else mean
-    X = np.asarray(block.X, dtype=np.float64)  # Newton steps take most of the time: no need for code for float32, too
-    counts, raw, unit = _gradients(
-        X, block.y.astype(np.float64), block.offsets, block.person_weights, np.ascontiguousarray(embedding), w,
-        (intercept, int(local_intercept)), LOSSES.index(loss), of_mean, lowest, WINDOW, int(np.diff(block.offsets).max()),
-    )  # fmt: skip
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)
+
+    gives = BinnedSums
+    model: SharedModel
+    loss: LossName
+    of_mean: Flag
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        model = self.model
+        X = np.asarray(
+            block.X, dtype=np.float64
+        )  # Newton steps take most of the time: no need for code for float32, too
+        counts, raw, unit = _gradients(
+            X, block.y.astype(np.float64), block.offsets, block.person_weights, np.ascontiguousarray(model.embedding),
+            model.slopes, (model.intercept, int(model.own_intercept)), LOSSES.index(self.loss), self.of_mean, self.lowest,
+            WINDOW, int(np.diff(block.offsets).max()),
+        )  # fmt: skip
+        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
 
 
-def signed_block_sum(block: Block, block_sum: Callable[..., Any], *public: Any) -> Any:
-    """The sum of other contributions of the same people, after labels are written ±1."""
-    return block_sum(replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)), *public)
+@dataclass(frozen=True, eq=False)
+class SignedLabels(Statistic[Any]):
+    """Another statistic of the same people, after labels are written ±1."""
+
+    statistic: Statistic
+
+    @property
+    def innermost(self) -> Statistic[Any]:
+        return self.statistic.innermost
+
+    def of(self, block: Block) -> Any:
+        return self.statistic.of(replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)))

@@ -4,7 +4,7 @@ Both statistics are scale-free: a person with huge rows, or many, says no more t
 """
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,35 +12,44 @@ from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import BinnedSums, PositiveSums
-from commonground.data.users import Block
-from commonground.engines.local import Sum
+from commonground.data.population import Block
 from commonground.statistics.embedding_moments import add_moment, moment_norm_squared
-from commonground.statistics.gradients import WINDOW
 from commonground.statistics.kernels.lanes import LANES
+from commonground.statistics.statistic import WINDOW, Flag, Statistic, Transform, Vector, WindowStart
 
 _PIECE = 16 * CHUNK  # people whose rows are transformed at once: a whole block would be copied
 
 
-def in_coordinates(block: Block, transform: np.ndarray, block_sum: Callable[..., Sum], *public: Any) -> Sum:
-    """``block_sum(block, *public)`` for rows z = T x; T is a (d, d) matrix, or a (d,) vector of scales."""
-    columns = np.ascontiguousarray(transform.T, dtype=block.X.dtype)
-    total = None
-    for start in range(0, block.n_users, _PIECE):
-        end = min(start + _PIECE, block.n_users)
-        rows = slice(block.offsets[start], block.offsets[end])
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
-            Z = block.X[rows] * columns if columns.ndim == 1 else _transformed(block.X[rows], columns)
-        piece = Block(
-            Z,
-            block.y[rows],
-            block.offsets[start : end + 1] - block.offsets[start],
-            block.first + start,
-            None if block.weights is None else block.weights[start:end],
-        )
-        part = block_sum(piece, *public)
-        total = part if total is None else total + part
-    assert total is not None  # a block has people
-    return total
+@dataclass(frozen=True, eq=False)
+class InCoordinates(Statistic[Any]):
+    """Another statistic for rows z = T x; T is a (d, d) matrix, or a (d,) vector of scales."""
+
+    transform: Transform
+    statistic: Statistic
+
+    @property
+    def innermost(self) -> Statistic[Any]:
+        return self.statistic.innermost
+
+    def of(self, block: Block) -> Any:
+        columns = np.ascontiguousarray(self.transform.T, dtype=block.X.dtype)
+        total = None
+        for start in range(0, block.n_users, _PIECE):
+            end = min(start + _PIECE, block.n_users)
+            rows = slice(block.offsets[start], block.offsets[end])
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
+                Z = block.X[rows] * columns if columns.ndim == 1 else _transformed(block.X[rows], columns)
+            piece = Block(
+                Z,
+                block.y[rows],
+                block.offsets[start : end + 1] - block.offsets[start],
+                block.first + start,
+                None if block.weights is None else block.weights[start:end],
+            )
+            part = self.statistic.of(piece)
+            total = part if total is None else total + part
+        assert total is not None  # a block has people
+        return total
 
 
 @njit(parallel=True, cache=True, nogil=True)
@@ -87,13 +96,21 @@ def _profiles(X, offsets, guess, local_intercept):  # type: ignore[no-untyped-de
     return profiles
 
 
-def scale_profile_sums(block: Block, guess: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
-    """Person j sends log₂ of each feature's energy in her rows, less ``guess`` and her own median over features.
+@dataclass(frozen=True, eq=False)
+class ScaleProfiles(Statistic[BinnedSums]):
+    """Person j sends log₂ of each feature's energy in her rows, less ``octaves`` and her own median over features.
 
     A feature that does not vary in her rows says nothing, and is left at zero.
     """
-    profiles = _profiles(block.X, block.offsets, guess, local_intercept)
-    return BinnedSums.of(profiles, block.person_weights, lowest, WINDOW)
+
+    gives = BinnedSums
+    octaves: Vector
+    own_intercept: Flag
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        profiles = _profiles(block.X, block.offsets, self.octaves, self.own_intercept)
+        return BinnedSums.of(profiles, block.person_weights, self.lowest, WINDOW)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -123,10 +140,16 @@ def _moments(X, offsets, weights, local_intercept, max_rows):  # type: ignore[no
     return sums
 
 
-def feature_moment_sums(block: Block, local_intercept: bool) -> PositiveSums:
+@dataclass(frozen=True, eq=False)
+class FeatureMoments(Statistic[PositiveSums]):
     """Person j sends X_jᵀX_j, scaled to Frobenius norm one; about its mean when she has an intercept of her own."""
-    max_rows = int(np.diff(block.offsets).max())
-    sums = _moments(block.X, block.offsets, block.person_weights, local_intercept, max_rows).sum(axis=0)[0]
-    d = block.X.shape[1]
-    upper = np.triu(sums[:d, :d])
-    return PositiveSums(upper + np.triu(upper, 1).T, 1.0, block.n_users)
+
+    gives = PositiveSums
+    own_intercept: Flag
+
+    def of(self, block: Block) -> PositiveSums:
+        max_rows = int(np.diff(block.offsets).max())
+        sums = _moments(block.X, block.offsets, block.person_weights, self.own_intercept, max_rows).sum(axis=0)[0]
+        d = block.X.shape[1]
+        upper = np.triu(sums[:d, :d])
+        return PositiveSums(upper + np.triu(upper, 1).T, 1.0, block.n_users)

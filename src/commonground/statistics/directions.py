@@ -6,14 +6,16 @@ that of Σ y x (m/(m+d)). A unit vector needs no clipping threshold and no bound
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import N_BINS, bin_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.sparse_features import sparse_energy_counts
+from commonground.statistics.statistic import Flag, Frame, SharedModel, Statistic
 
 _LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
@@ -78,10 +80,20 @@ def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[n
     return directions
 
 
-def direction_sums(block: Block, mean: np.ndarray, intercept: float, local_intercept: bool) -> DirectionSums:
-    """Σ_j u_j u_jᵀ over the people of a block, after the shared part is removed from their labels."""
-    directions = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept)
-    return DirectionSums.of(directions, block.person_weights)
+@dataclass(frozen=True, eq=False)
+class Directions(Statistic[DirectionSums]):
+    """Σ_j u_j u_jᵀ over people, u_j the direction of person j's own coefficients beside the shared part."""
+
+    gives = DirectionSums
+    takes_no_directions = True
+    model: SharedModel
+
+    def of(self, block: Block) -> DirectionSums:
+        return DirectionSums.of(self._of_people(block), block.person_weights)
+
+    def _of_people(self, block: Block) -> np.ndarray:
+        model = self.model
+        return _directions(block.X, block.y, block.offsets, model.slopes, model.intercept, model.own_intercept)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -98,12 +110,14 @@ def _within(directions, subspace):  # type: ignore[no-untyped-def]
     return within
 
 
-def direction_sums_within(
-    block: Block, subspace: np.ndarray, mean: np.ndarray, intercept: float, local_intercept: bool
-) -> DirectionSums:
+@dataclass(frozen=True, eq=False)
+class DirectionsWithin(Directions):
     """The same for the parts of people's directions within a (d, r) subspace, each again of norm one."""
-    directions = _directions(block.X, block.y, block.offsets, mean, intercept, local_intercept)
-    return DirectionSums.of(_within(directions, subspace), block.person_weights)
+
+    subspace: Frame
+
+    def of(self, block: Block) -> DirectionSums:
+        return DirectionSums.of(_within(self._of_people(block), self.subspace), block.person_weights)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -131,8 +145,14 @@ def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-unt
     return counts
 
 
-def energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
-    """How many people have which mean squared feature value (about their own mean, with a local intercept)."""
-    if block.sparse:
-        return sparse_energy_counts(block, local_intercept)
-    return SizeCounts(_energy_counts(block.X, block.offsets, block.person_weights, local_intercept))
+@dataclass(frozen=True, eq=False)
+class FeatureEnergies(Statistic[SizeCounts]):
+    """How many people have which mean squared feature value (about their own mean, with an intercept of their own)."""
+
+    gives = SizeCounts
+    own_intercept: Flag
+
+    def of(self, block: Block) -> SizeCounts:
+        if block.sparse:
+            return sparse_energy_counts(block, self.own_intercept)
+        return SizeCounts(_energy_counts(block.X, block.offsets, block.person_weights, self.own_intercept))

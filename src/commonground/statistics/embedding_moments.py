@@ -10,16 +10,18 @@ by symmetry.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import PositiveSums, SizeCounts
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
 from commonground.statistics.kernels.gradients import FAST, TINY_RIDGE
 from commonground.statistics.kernels.lanes import LANES, item, load, multiply_add, pointer, splat, store, zeros
+from commonground.statistics.statistic import ClipNorm, SharedModel, Statistic
 
 
 @njit(cache=True, fastmath=FAST, error_model="numpy")
@@ -167,31 +169,36 @@ def _moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows):  #
     return counts, sums
 
 
-def _run(
-    block: Block, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool, clip_norm: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _run(block: Block, model: SharedModel, clip_norm: float) -> tuple[np.ndarray, np.ndarray]:
     return _moments(
-        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(U.T),
-        np.zeros(len(U)) if mean is None else mean, (intercept, int(local_intercept)), clip_norm,
-        int(np.diff(block.offsets).max()),
+        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(model.embedding.T), model.slopes,
+        (model.intercept, int(model.own_intercept)), clip_norm, int(np.diff(block.offsets).max()),
     )  # fmt: skip
 
 
-def embedding_moment_sizes(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
-) -> SizeCounts:
+@dataclass(frozen=True, eq=False)
+class EmbeddingMomentSizes(Statistic[SizeCounts]):
     """How many people send a moment of which Frobenius norm; those who have no say in the embedding are in bin 0."""
-    return SizeCounts(_run(block, embedding, mean, intercept, local_intercept, 0.0)[0].sum(axis=0))
+
+    gives = SizeCounts
+    model: SharedModel
+
+    def of(self, block: Block) -> SizeCounts:
+        return SizeCounts(_run(block, self.model, 0.0)[0].sum(axis=0))
 
 
-def embedding_moment_sums(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    clip_norm: float,
-) -> PositiveSums:  # fmt: skip
+@dataclass(frozen=True, eq=False)
+class EmbeddingMoments(Statistic[PositiveSums]):
     """Person j sends (v_j v_jᵀ/‖v_j‖²) ⊗ X_jᵀX_j/m_j, clipped as a whole to Frobenius norm ``clip_norm``.
 
-    v_j is her best head under ``embedding``. Divided by ‖v_j‖², like gradients: people with large heads are not worth more.
-    With an intercept of her own, X_j is taken about its mean.
+    v_j is her best head under ``model.embedding``. Divided by ‖v_j‖², like gradients: people with large heads are not worth
+    more. With an intercept of her own, X_j is taken about its mean.
     """
-    sums = _run(block, embedding, mean, intercept, local_intercept, clip_norm)[1].sum(axis=0)
-    return PositiveSums(whole_matrix(sums, *embedding.shape), clip_norm, block.n_users)
+
+    gives = PositiveSums
+    model: SharedModel
+    clip_norm: ClipNorm
+
+    def of(self, block: Block) -> PositiveSums:
+        sums = _run(block, self.model, self.clip_norm)[1].sum(axis=0)
+        return PositiveSums(whole_matrix(sums, *self.model.embedding.shape), self.clip_norm, block.n_users)

@@ -1,13 +1,15 @@
 """Margin losses: which share of a person's rows her best head leaves on the wrong side, or too near to the border."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.bounded import score_units
 from commonground.clipping.sums import ScoreSums
-from commonground.data.users import Block
+from commonground.data.population import Block
+from commonground.statistics.statistic import Statistic
 
 _PEOPLE = 64  # whose scores are added up by one thread
 _PASSES = 12  # of the perceptron, for k > 2
@@ -118,32 +120,27 @@ def _scores(X, y, offsets, weights, half, P, candidates, margin, length, radius)
     return sums
 
 
-def margin_scores(
-    block: Block,
-    candidates: np.ndarray,
-    projection: np.ndarray,
-    half: bool,
-    margin: float,
-    length: float,
-    radius: float,
-) -> ScoreSums:
+@dataclass(frozen=True, eq=False)
+class MarginScores(Statistic[ScoreSums]):
     """Σ_j w_j min over ‖v‖ ≤ length of the share of her rows with y <M x, Ũ v> ≤ margin, for each of (candidates, k', k) Ũ.
 
     ``half``: over the first half of her rows (P2 Alg. 3, lines 2 and 4). Rows longer than ``radius`` are shortened to it.
     """
-    sums = _scores(
-        block.X,
-        block.y,
-        block.offsets,
-        block.person_weights,
-        half,
-        projection,
-        np.ascontiguousarray(candidates),
-        margin,
-        length,
-        radius,
-    )
-    return ScoreSums(sums.sum(axis=0))
+
+    gives = ScoreSums
+    candidates: np.ndarray
+    projection: np.ndarray
+    half: bool
+    margin: float
+    length: float
+    radius: float
+
+    def of(self, block: Block) -> ScoreSums:
+        sums = _scores(
+            block.X, block.y, block.offsets, block.person_weights, self.half, self.projection,
+            np.ascontiguousarray(self.candidates), self.margin, self.length, self.radius,
+        )  # fmt: skip
+        return ScoreSums(sums.sum(axis=0))
 
 
 @njit(parallel=True, cache=True, nogil=True)

@@ -7,7 +7,8 @@ from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK
 from commonground.clipping.sums import MomentSums
-from commonground.data.users import Block
+from commonground.data.population import Block
+from commonground.statistics.statistic import Statistic
 
 
 @dataclass(frozen=True)
@@ -70,10 +71,17 @@ def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, la
     return sums
 
 
-def moment_sums(block: Block, scale: PublicScale) -> MomentSums:
-    """Σ_j w_j · mean_i z_ij z_ijᵀ over the people of a block."""
-    lower = _moments(
-        block.X, block.y, block.offsets, block.person_weights, scale.low, scale.high - scale.low, scale.centre,
-        scale.constant, scale.label_low, scale.label_high, scale.label_centre, scale.label_scale / scale.label_unit,
-    ).sum(axis=0)  # fmt: skip
-    return MomentSums(lower + np.tril(lower, -1).T, scale.squared_radius, block.n_users)
+@dataclass(frozen=True, eq=False)
+class RowMoments(Statistic[MomentSums]):
+    """Σ_j w_j · mean_i z_ij z_ijᵀ over people."""
+
+    gives = MomentSums
+    scale: PublicScale
+
+    def of(self, block: Block) -> MomentSums:
+        scale = self.scale
+        lower = _moments(
+            block.X, block.y, block.offsets, block.person_weights, scale.low, scale.high - scale.low, scale.centre,
+            scale.constant, scale.label_low, scale.label_high, scale.label_centre, scale.label_scale / scale.label_unit,
+        ).sum(axis=0)  # fmt: skip
+        return MomentSums(lower + np.tril(lower, -1).T, scale.squared_radius, block.n_users)

@@ -3,13 +3,16 @@
 Both are scale-free: a person says no more than another, whatever her labels' size.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bins_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.embedding_moments import head_in_place
+from commonground.statistics.statistic import SharedModel, Statistic
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -42,23 +45,29 @@ def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept):  # type: ig
     return directions, ratios
 
 
-def _run(
-    block: Block, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    w = np.zeros(len(U)) if mean is None else mean
-    return _heads(block.X, block.y, block.offsets, np.ascontiguousarray(U.T), w, intercept, local_intercept)
+def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    Ut = np.ascontiguousarray(model.embedding.T)
+    return _heads(block.X, block.y, block.offsets, Ut, model.slopes, model.intercept, model.own_intercept)
 
 
-def head_direction_sums(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
-) -> DirectionSums:
+@dataclass(frozen=True, eq=False)
+class HeadDirections(Statistic[DirectionSums]):
     """Σ_j v_j v_jᵀ/‖v_j‖², v_j the least-squares head of person j; who has no more rows than coefficients has no say."""
-    return DirectionSums.of(_run(block, embedding, mean, intercept, local_intercept)[0], block.person_weights)
+
+    gives = DirectionSums
+    model: SharedModel
+
+    def of(self, block: Block) -> DirectionSums:
+        return DirectionSums.of(_run(block, self.model)[0], block.person_weights)
 
 
-def head_noise_counts(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
-) -> SizeCounts:
+@dataclass(frozen=True, eq=False)
+class HeadNoise(Statistic[SizeCounts]):
     """How many people have which k s²/‖v‖², the noise of their labels against one coordinate of their head."""
-    ratios = _run(block, embedding, mean, intercept, local_intercept)[1]
-    return SizeCounts(np.bincount(bins_of(ratios), block.person_weights, minlength=N_BINS))
+
+    gives = SizeCounts
+    model: SharedModel
+
+    def of(self, block: Block) -> SizeCounts:
+        ratios = _run(block, self.model)[1]
+        return SizeCounts(np.bincount(bins_of(ratios), block.person_weights, minlength=N_BINS))

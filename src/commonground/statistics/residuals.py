@@ -1,16 +1,17 @@
 """What is left for the shared mean once everybody has her best head: each person's mean gradient after her head."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, N_BINS, bin_of
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
-from commonground.statistics.gradients import WINDOW
 from commonground.statistics.kernels.gradients import TINY_RIDGE
+from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -65,20 +66,18 @@ def _residual_gradients(X, y, offsets, weights, U, w, shared_intercept, local_in
     return counts, raw, unit
 
 
-def residual_gradient_sums(
-    block: Block, embedding: np.ndarray, mean: np.ndarray, intercept: float, local_intercept: bool, lowest: int
-) -> BinnedSums:
+@dataclass(frozen=True, eq=False)
+class ResidualGradients(Statistic[BinnedSums]):
     """Person j sends X_jᵀ r_j / dof_j, r_j the residual of the shared mean and her best head."""
-    counts, raw, unit = _residual_gradients(
-        block.X,
-        block.y,
-        block.offsets,
-        block.person_weights,
-        embedding,
-        mean,
-        intercept,
-        local_intercept,
-        lowest,
-        WINDOW,
-    )
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)
+
+    gives = BinnedSums
+    model: SharedModel
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        model = self.model
+        counts, raw, unit = _residual_gradients(
+            block.X, block.y, block.offsets, block.person_weights, model.embedding, model.slopes, model.intercept,
+            model.own_intercept, self.lowest, WINDOW,
+        )  # fmt: skip
+        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)

@@ -1,5 +1,6 @@
 """Which features people with sparse rows have, and how large they are."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -7,7 +8,8 @@ from scipy import sparse
 
 from commonground.clipping.grid import N_BINS, bins_of
 from commonground.clipping.sums import FeatureShares, SizeCounts
-from commonground.data.users import Block
+from commonground.data.population import Block
+from commonground.statistics.statistic import Statistic
 
 
 def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
@@ -17,7 +19,7 @@ def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
 
 
 def sparse_energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
-    """What ``energy_counts`` returns."""
+    """What ``FeatureEnergies`` gives."""
     X: Any = block.X.astype(np.float64)
     m = np.diff(block.offsets)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -29,12 +31,17 @@ def sparse_energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
     return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
 
 
-def feature_share_sums(block: Block) -> FeatureShares:
+@dataclass(frozen=True, eq=False)
+class FeatureFrequencies(Statistic[FeatureShares]):
     """Person j sends the squares of her rows added up by feature, scaled to norm one: which features she has at all.
 
     For one-hot items that are rated once, 1/√m for each of her m items.
     """
-    X: Any = block.X.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        energies = _sum_per_person(block, X.power(2))
-    return FeatureShares.of(energies, block.person_weights)
+
+    gives = FeatureShares
+
+    def of(self, block: Block) -> FeatureShares:
+        X: Any = block.X.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            energies = _sum_per_person(block, X.power(2))
+        return FeatureShares.of(energies, block.person_weights)

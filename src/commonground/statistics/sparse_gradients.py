@@ -7,6 +7,7 @@ number of threads, memory does not grow with the people, and an entry passes thr
 """
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,10 @@ from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums, SymmetricSums
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
-from commonground.statistics.gradients import WINDOW
 from commonground.statistics.kernels.gradients import TINY_RIDGE
+from commonground.statistics.statistic import WINDOW, Flag, SharedModel, Statistic, WindowStart
 
 LANES = 4
 
@@ -147,18 +148,25 @@ def _arrays(block: Block) -> tuple[np.ndarray, ...]:
     return X.indptr, X.indices, X.data, y, block.offsets, block.person_weights
 
 
-def sparse_gradient_sums(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, centred: bool, outer: bool,
-    with_intercept: bool, lowest: int,
-) -> BinnedSums:  # fmt: skip
-    """What ``embedding_gradient_sums`` (``outer``), ``mean_gradient_sums`` (an embedding without columns) and
-    ``residual_gradient_sums`` return, for sparse rows."""
-    w = np.zeros(block.X.shape[1]) if mean is None else mean
-    counts, raw, unit = _gradients(
-        *_arrays(block), np.ascontiguousarray(embedding), w, intercept, centred, outer, with_intercept, lowest
-    )
-    raw, unit = (np.ascontiguousarray(lanes.sum(axis=0).transpose(0, 2, 1)) for lanes in (raw, unit))
-    return BinnedSums(counts.sum(axis=0), raw, unit, lowest, block.n_users)
+@dataclass(frozen=True, eq=False)
+class SparseGradients(Statistic[BinnedSums]):
+    """What ``EmbeddingGradients`` (``outer``), ``MeanGradients`` (an embedding without columns) and ``ResidualGradients`` give,
+    for sparse rows; ``with_intercept``: with an entry for the shared intercept."""
+
+    gives = BinnedSums
+    model: SharedModel
+    outer: Flag
+    with_intercept: Flag
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        model = self.model
+        counts, raw, unit = _gradients(
+            *_arrays(block), np.ascontiguousarray(model.embedding), model.slopes, model.intercept, model.own_intercept,
+            self.outer, self.with_intercept, self.lowest,
+        )  # fmt: skip
+        raw, unit = (np.ascontiguousarray(lanes.sum(axis=0).transpose(0, 2, 1)) for lanes in (raw, unit))
+        return BinnedSums(counts.sum(axis=0), raw, unit, self.lowest, block.n_users)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -199,16 +207,20 @@ def _pairs(indptr, indices, data, y, offsets, weights, w, intercept, centred, pl
     return total
 
 
-def pair_direction_sums(
-    block: Block, features: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
-) -> SymmetricSums:
+@dataclass(frozen=True, eq=False)
+class PairDirections(Statistic[SymmetricSums]):
     """Person j sends Σ_{i≠l} r_i r_l x_i x_lᵀ over pairs of her rows, on some features only, scaled to norm one (P2, Alg. 2).
 
     Of one-hot rows a pair is two different items: the diagonal, which says how popular items are, is left out.
     """
-    d, size = block.X.shape[1], len(features)
-    w = np.zeros(d) if mean is None else mean
-    place_of = np.full(d, -1)
-    place_of[features] = np.arange(size)
-    sums = _pairs(*_arrays(block), w, intercept, local_intercept, place_of, size)
-    return SymmetricSums(sums, 1.0, block.n_users)
+
+    gives = SymmetricSums
+    model: SharedModel
+    features: np.ndarray  # positions
+
+    def of(self, block: Block) -> SymmetricSums:
+        model, size = self.model, len(self.features)
+        place_of = np.full(block.X.shape[1], -1)
+        place_of[self.features] = np.arange(size)
+        sums = _pairs(*_arrays(block), model.slopes, model.intercept, model.own_intercept, place_of, size)
+        return SymmetricSums(sums, 1.0, block.n_users)

@@ -7,13 +7,15 @@ in one order: with a library's products over many people, the last bits of her s
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.bounded import score_units
 from commonground.clipping.sums import ScoreSums
-from commonground.data.users import Block
+from commonground.data.population import Block
+from commonground.statistics.statistic import Statistic
 
 _PEOPLE, _CANDIDATES = 512, 1024  # scored together: their products stay in the cache
 SMALLEST_SHARE = 1e-6  # of her labels' energy; what is explained better than this counts as explained
@@ -99,26 +101,35 @@ def _add_scores(pairs, columns, G, b, c, m, weights, loss_bound, sums):  # type:
         sums[u] += total
 
 
-def subspace_scores(block: Block, candidates: np.ndarray, half: bool, centred: bool, loss_bound: float) -> ScoreSums:
+@dataclass(frozen=True, eq=False)
+class SubspaceScores(Statistic[ScoreSums]):
     """Σ_j w_j score_j(U) for each of (candidates, d, k) orthonormal U.
 
     ``loss_bound > 0``: the mean squared error of her best head on U, as a share of the bound, at most one (P1 Alg. 4, line
     1). ``loss_bound = 0``: the logarithm of the share of her labels' energy that it leaves unexplained, between 1e-6 and 1.
     ``half``: on the first half of her rows only. ``centred``: with an intercept of her own.
     """
-    n_candidates, d, k = candidates.shape
-    sums = np.zeros(n_candidates, dtype=np.int64)
-    upper = np.triu_indices(d)
-    for start in range(0, block.n_users, _PEOPLE):
-        offsets, weights = block.offsets[start : start + _PEOPLE + 1], block.person_weights[start : start + _PEOPLE]
-        with np.errstate(over="ignore", invalid="ignore"):
-            G, b, c, m = _moments(block.X, block.y, offsets, half, centred)
-        for first in range(0, n_candidates, _CANDIDATES):
-            U = candidates[first : first + _CANDIDATES]
-            pairs = np.empty((len(U), k * (k + 1) // 2, len(upper[0])))
-            for at, (a, e) in enumerate(itertools.combinations_with_replacement(range(k), 2)):
-                outer = U[:, :, a, None] * U[:, None, :, e]
-                pairs[:, at] = ((outer + outer.transpose(0, 2, 1)) / 2)[:, upper[0], upper[1]]
-            columns = np.ascontiguousarray(U.transpose(0, 2, 1))
-            _add_scores(pairs, columns, G, b, c, m, weights, loss_bound, sums[first : first + _CANDIDATES])
-    return ScoreSums(sums)
+
+    gives = ScoreSums
+    candidates: np.ndarray
+    half: bool
+    centred: bool
+    loss_bound: float
+
+    def of(self, block: Block) -> ScoreSums:
+        n_candidates, d, k = self.candidates.shape
+        sums = np.zeros(n_candidates, dtype=np.int64)
+        upper = np.triu_indices(d)
+        for start in range(0, block.n_users, _PEOPLE):
+            offsets, weights = block.offsets[start : start + _PEOPLE + 1], block.person_weights[start : start + _PEOPLE]
+            with np.errstate(over="ignore", invalid="ignore"):
+                G, b, c, m = _moments(block.X, block.y, offsets, self.half, self.centred)
+            for first in range(0, n_candidates, _CANDIDATES):
+                U = self.candidates[first : first + _CANDIDATES]
+                pairs = np.empty((len(U), k * (k + 1) // 2, len(upper[0])))
+                for at, (a, e) in enumerate(itertools.combinations_with_replacement(range(k), 2)):
+                    outer = U[:, :, a, None] * U[:, None, :, e]
+                    pairs[:, at] = ((outer + outer.transpose(0, 2, 1)) / 2)[:, upper[0], upper[1]]
+                columns = np.ascontiguousarray(U.transpose(0, 2, 1))
+                _add_scores(pairs, columns, G, b, c, m, weights, self.loss_bound, sums[first : first + _CANDIDATES])
+        return ScoreSums(sums)

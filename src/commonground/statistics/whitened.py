@@ -8,15 +8,16 @@ bit of signal counts.
 """
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, N_BINS, bin_of
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
-from commonground.statistics.gradients import WINDOW
+from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 _RIDGE = 0.1  # of the mean eigenvalue
 _FREE = 1e6  # how much more the span of U may vary than what is outside of it
@@ -78,9 +79,17 @@ def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, wind
     return counts, raw, unit
 
 
-def whitened_gradient_sums(block: Block, embedding: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
+@dataclass(frozen=True, eq=False)
+class WhitenedGradients(Statistic[BinnedSums]):
     """Person j sends e_j v_jᵀ / ‖v_j‖², scaled up by the share of all directions that her rows can see."""
-    counts, raw, unit = _whitened_gradients(
-        block.X, block.y, block.offsets, block.person_weights, embedding, local_intercept, lowest, WINDOW
-    )
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)
+
+    gives = BinnedSums
+    model: SharedModel
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        counts, raw, unit = _whitened_gradients(
+            block.X, block.y, block.offsets, block.person_weights, self.model.embedding, self.model.own_intercept,
+            self.lowest, WINDOW,
+        )  # fmt: skip
+        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)

@@ -16,12 +16,11 @@ import numpy as np
 
 from commonground.clipping.grid import bin_of
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.denoise.shrinkage import beyond_noise, signal_share
 from commonground.denoise.spectra import differ, true_variances
-from commonground.engines import seen_through, sum_over_people
 from commonground.gate import Gate
-from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
+from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.steps.rounds import release_clipped
 
 SCALE_ROUNDS, MOMENT_ROUNDS = 3, 2
@@ -29,12 +28,12 @@ SIZES_OF_SCALES = 0.2  # of what scales cost: the histograms of sizes
 _OCTAVES = 1.0  # of energy, by which some feature must differ from the middle one for scales to matter
 _CONDITION = 1.5  # of the moment, from which on correlations matter
 # n μ/d^1.5, the eigenvalues of n moments against the noise: enough for condition numbers up to 100, and the least of use
-ENOUGH, LEAST = 4.0, 0.9
+SEES_CONDITION_100, LEAST_OF_USE = 4.0, 0.9
 
 
-def seen_in_coordinates(users: Users, transform: np.ndarray | None) -> Users:
+def seen_in_coordinates(users: Population, transform: np.ndarray | None) -> Population:
     """The same people; what is summed over them sees their rows in the new coordinates."""
-    return users if transform is None else seen_through(users, in_coordinates, transform)
+    return users if transform is None else users.seen_through(partial(InCoordinates, transform))
 
 
 def coefficients_for_features(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
@@ -51,25 +50,25 @@ def share_of_correlations(n_people: float, d: int, mu: float, most: float) -> fl
     [0.0, 0.08, 0.08, 0.004]
     """
     seen = n_people * mu / d**1.5
-    share = min(most, (ENOUGH / seen) ** 2)
-    return share if share**0.5 * seen > LEAST else 0.0
+    share = min(most, (SEES_CONDITION_100 / seen) ** 2)
+    return share if share**0.5 * seen > LEAST_OF_USE else 0.0
 
 
 def release_coordinates(
-    users: Users, centred: bool, gate: Gate, mu_scales: float, mu_correlations: float
+    users: Population, own_intercept: bool, gate: Gate, mu_scales: float, mu_correlations: float
 ) -> np.ndarray | None:
     """T of the coordinates z = T x, a (d, d) matrix or a (d,) vector of scales; None where rows are fine as they are."""
-    transform = release_scales(users, centred, gate, mu_scales)
+    transform = release_scales(users, own_intercept, gate, mu_scales)
     for t in range(MOMENT_ROUNDS if mu_correlations > 0.0 else 0):
         seen, mu = seen_in_coordinates(users, transform), mu_correlations / MOMENT_ROUNDS**0.5
-        even = release_evening(seen, centred, gate, mu, f"feature moment {t + 1}")
+        even = release_evening(seen, own_intercept, gate, mu, f"feature moment {t + 1}")
         if even is not None:
             before = np.eye(users.n_features) if transform is None else transform
             transform = even * before if before.ndim == 1 else even @ before
     return transform
 
 
-def release_scales(users: Users, centred: bool, gate: Gate, mu: float) -> np.ndarray | None:
+def release_scales(users: Population, own_intercept: bool, gate: Gate, mu: float) -> np.ndarray | None:
     """(d,) factors that bring features to one scale; None if they have one."""
     d = users.n_features
     octaves = np.zeros(d)
@@ -77,7 +76,7 @@ def release_scales(users: Users, centred: bool, gate: Gate, mu: float) -> np.nda
     one_round["mu_sum"] = mu * ((1 - SIZES_OF_SCALES) / SCALE_ROUNDS) ** 0.5
     edge = bin_of(32.0 * d)  # the window around it: from √d/4, sampling error alone, to 45√d, factors of 10⁶ either way
     for t in range(SCALE_ROUNDS):
-        sums_from = partial(_profile_sums, users, octaves, centred)
+        sums_from = partial(_profiles, users, octaves, own_intercept)
         profile = release_clipped(sums_from, edge, gate, name=f"feature scales {t + 1}", **one_round)
         # A step by chance would stay where features are rare: later rounds undo it only as far as people have them.
         seen = beyond_noise(profile.value, d, profile.noise_std)
@@ -88,10 +87,9 @@ def release_scales(users: Users, centred: bool, gate: Gate, mu: float) -> np.nda
     return 2.0 ** (-octaves / 2) if np.abs(octaves).max() > _OCTAVES else None
 
 
-def release_evening(users: Users, centred: bool, gate: Gate, mu: float, name: str) -> np.ndarray | None:
+def release_evening(users: Population, own_intercept: bool, gate: Gate, mu: float, name: str) -> np.ndarray | None:
     """(d, d) inverse root of everybody's moment; None if its directions cannot be told apart."""
-    sums = sum_over_people(users, feature_moment_sums, centred)
-    half = gate.release(sums.bounded(name), mu)
+    half = gate.release(users.sum(FeatureMoments(own_intercept)).bounded(name), mu)
     eigenvalues, Q = np.linalg.eigh(from_symmetric_half(half.value, users.n_features))
     variances = true_variances(eigenvalues, half.noise_std)
     if not differ(eigenvalues, half.noise_std) or variances[-1] < _CONDITION * variances[0]:
@@ -99,5 +97,5 @@ def release_evening(users: Users, centred: bool, gate: Gate, mu: float, name: st
     return np.asarray((Q * np.sqrt(variances.mean() / variances)) @ Q.T)
 
 
-def _profile_sums(users: Users, octaves: np.ndarray, centred: bool, lowest: int) -> BinnedSums:
-    return sum_over_people(users, scale_profile_sums, octaves, centred, lowest)
+def _profiles(users: Population, octaves: np.ndarray, own_intercept: bool, lowest: int) -> BinnedSums:
+    return users.sum(ScaleProfiles(octaves, own_intercept, lowest))

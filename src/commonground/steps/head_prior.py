@@ -9,26 +9,21 @@ import numpy as np
 
 from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
 from commonground.denoise.shrinkage import shrunk_towards
-from commonground.engines import sum_over_people
 from commonground.gate import Gate
-from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
-from commonground.steps.shared_mean import SharedMean
+from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.statistic import SharedModel
 
 
-def release_head_prior(
-    users: Users, U: np.ndarray, shared: SharedMean | None, local_intercept: bool, gate: Gate, mu: float
-) -> np.ndarray:
+def release_head_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> np.ndarray:
     """Λ, (k, k): the ridge matrix of somebody who has told nothing yet. Half of μ² for each of the two releases."""
-    k = U.shape[1]
-    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
-    public = U, mean, intercept, local_intercept
-    counts = gate.release(sum_over_people(users, head_noise_counts, *public).bounded("head noise"), mu / 2**0.5)
+    k = model.rank
+    counts = gate.release(users.sum(HeadNoise(model)).bounded("head noise"), mu / 2**0.5)
     first = densest_window(counts.value, counts.noise_std)
     noise = lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
-    half = gate.release(sum_over_people(users, head_direction_sums, *public).bounded("head directions"), mu / 2**0.5)
+    half = gate.release(users.sum(HeadDirections(model)).bounded("head directions"), mu / 2**0.5)
     moment = from_symmetric_half(half.value, k)
     people = max(float(np.trace(moment)), half.noise_std * k**0.5)
     shape = shrunk_towards(moment / people, np.eye(k) / k, half.noise_std / people)

@@ -12,50 +12,40 @@ from typing import Literal
 import numpy as np
 
 from commonground.clipping.sums import from_symmetric_half
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.denoise.spectra import log_likelihood, visible_rank
-from commonground.engines import sum_over_people
 from commonground.gate import Gate
-from commonground.statistics.directions import direction_sums, direction_sums_within
-from commonground.steps.shared_mean import SharedMean
+from commonground.statistics.directions import Directions, DirectionsWithin
+from commonground.statistics.statistic import SharedModel
 
 # Several looks: the share of the budget of each, and of all directions that the next one looks at.
 LOOKS = ((0.48, 0.5), (0.3, 0.2), (0.22, None))
 
 
 def release_initial_embedding(
-    users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, gate: Gate, mu: float
+    users: Population, rank: int | Literal["auto"], model: SharedModel, gate: Gate, mu: float
 ) -> np.ndarray:
     """Its top-k eigenvectors, (d, k); ``rank="auto"``: as many as stand out of the noise."""
-    moment, noise_std = release_direction_moment(users, shared, local_intercept, gate, mu)
+    moment, noise_std = release_direction_moment(users, model, gate, mu)
     eigenvalues, Q = np.linalg.eigh(moment)
     if isinstance(rank, str):
         rank = visible_rank(eigenvalues, noise_std, users.total_weight)
     return np.ascontiguousarray(Q[:, -rank:])
 
 
-def release_direction_moment(
-    users: Users, shared: SharedMean | None, local_intercept: bool, gate: Gate, mu: float
-) -> tuple[np.ndarray, float]:
+def release_direction_moment(users: Population, model: SharedModel, gate: Gate, mu: float) -> tuple[np.ndarray, float]:
     """Σ_j u_j u_jᵀ, (d, d), and the standard deviation of the noise in its symmetric half."""
-    d = users.n_features
-    mean, intercept = (np.zeros(d), 0.0) if shared is None else (shared.coef, shared.intercept)
-    sums = sum_over_people(users, direction_sums, mean, intercept, local_intercept)
-    half = gate.release(sums.bounded("initial embedding"), mu)
-    return from_symmetric_half(half.value, d), half.noise_std
+    half = gate.release(users.sum(Directions(model)).bounded("initial embedding"), mu)
+    return from_symmetric_half(half.value, users.n_features), half.noise_std
 
 
-def release_embedding_in_looks(users: Users, rank: int, local_intercept: bool, gate: Gate, mu: float) -> np.ndarray:
+def release_embedding_in_looks(users: Population, rank: int, model: SharedModel, gate: Gate, mu: float) -> np.ndarray:
     """The top-k eigenvectors of what several looks say together, (d, k)."""
     d = users.n_features
-    public = np.zeros(d), 0.0, local_intercept
     evidence, subspace = np.zeros((d, d)), np.eye(d)
     for look, (share, kept) in enumerate(LOOKS):
-        if look == 0:
-            sums = sum_over_people(users, direction_sums, *public)
-        else:
-            sums = sum_over_people(users, direction_sums_within, subspace, *public)
-        half = gate.release(sums.bounded(f"initial embedding, look {look + 1}"), mu * share**0.5)
+        asked = Directions(model) if look == 0 else DirectionsWithin(model, subspace)
+        half = gate.release(users.sum(asked).bounded(f"initial embedding, look {look + 1}"), mu * share**0.5)
         moment = from_symmetric_half(half.value, subspace.shape[1])
         evidence += subspace @ log_likelihood(moment, rank, half.noise_std, users.total_weight) @ subspace.T
         directions = max(2 * rank, round(kept * d)) if kept else rank

@@ -21,13 +21,12 @@ import numpy as np
 
 from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.denoise.shrinkage import shrunk_towards
-from commonground.engines import sum_over_people
 from commonground.gate import Gate
-from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
-from commonground.steps.shared_mean import SharedMean
+from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
+from commonground.statistics.statistic import SharedModel
 
 CLIP_QUANTILE = 0.5  # moments differ little from person to person: the median loses few and bounds all
 
@@ -46,21 +45,20 @@ class MomentSystem:
 
 
 def release_moment_system(
-    users: Users, U: np.ndarray, shared: SharedMean | None, centred: bool, gate: Gate, mu_size: float, mu_sum: float
+    users: Population, model: SharedModel, gate: Gate, mu_size: float, mu_sum: float
 ) -> MomentSystem:
     """The sizes of people's moments, a clip at their median, the clipped sum; two reads of the rows."""
-    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
-    sizes = sum_over_people(users, embedding_moment_sizes, U, mean, intercept, centred)
-    counts = gate.release(sizes.bounded("moments: sizes"), mu_size)
+    counts = gate.release(users.sum(EmbeddingMomentSizes(model)).bounded("moments: sizes"), mu_size)
     first = densest_window(counts.value, counts.noise_std)
     inside = counts.value[first : first + LOCATING_WIDTH]
     edge = int(np.clip(round(quantile_bin(inside, first, CLIP_QUANTILE)), first + 1, first + LOCATING_WIDTH - 1))
-    clip_norm = lower_edge(edge)
-    sums = sum_over_people(users, embedding_moment_sums, U, mean, intercept, centred, clip_norm)
+    sums = users.sum(EmbeddingMoments(model, lower_edge(edge)))
     released = gate.release(sums.bounded("moments: clipped sum"), mu_sum)
     # As for gradients: never fewer than a tenth of all people, whatever the noise says. How many there are is public.
     people = max(effective_people(inside, first, edge), 0.1 * users.total_weight)
-    return repaired(from_symmetric_half(released.value, U.size) / people, released.noise_std / people, U.shape[1])
+    return repaired(
+        from_symmetric_half(released.value, model.embedding.size) / people, released.noise_std / people, model.rank
+    )
 
 
 def repaired(M: np.ndarray, noise_std: float, k: int) -> MomentSystem:

@@ -7,18 +7,18 @@ from typing import Literal
 
 import numpy as np
 
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.denoise.spectra import visible_rank, without_single_features
 from commonground.gate import Gate
+from commonground.statistics.statistic import SharedModel
 from commonground.steps.initial_embedding import release_direction_moment
-from commonground.steps.shared_mean import SharedMean
 
 
 def release_noisy_start(
-    users: Users, rank: int | Literal["auto"], shared: SharedMean | None, local_intercept: bool, gate: Gate, mu: float
+    users: Population, rank: int | Literal["auto"], model: SharedModel, gate: Gate, mu: float
 ) -> np.ndarray:
     """(d, k) top eigenvectors; ``rank="auto"``: as many as stand out of the noise."""
-    moment, noise_std = release_direction_moment(users, shared, local_intercept, gate, mu)
+    moment, noise_std = release_direction_moment(users, model, gate, mu)
     if isinstance(rank, str):
         rank = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight)
     Q = np.linalg.eigh(without_single_features(moment, rank, noise_std))[1]

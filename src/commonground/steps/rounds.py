@@ -17,7 +17,7 @@ from commonground.clipping.grid import N_BINS
 from commonground.clipping.sums import BinnedSums
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.gate import Gate
-from commonground.statistics.gradients import WINDOW
+from commonground.statistics.statistic import WINDOW
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next

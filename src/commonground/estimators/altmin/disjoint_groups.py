@@ -19,12 +19,12 @@ import numpy as np
 
 from commonground.accounting.events import Event, GaussianEvent
 from commonground.clipping.bounded import BoundedSum
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.errors import BudgetError
 from commonground.gate import Gate, Release
 
 
-def group_of_each(users: Users, n_groups: int) -> np.ndarray:
+def group_of_each(users: Population, n_groups: int) -> np.ndarray:
     """(n,) numbers 0 … n_groups − 1, each a function of that person's id."""
     checksums = (zlib.crc32(_as_text(user).encode()) for user in users.ids.tolist())
     return np.fromiter(checksums, dtype=np.int64, count=users.n_users) % n_groups
@@ -50,13 +50,13 @@ class _Paid:
 class DisjointGroups:
     """Splits people into groups; passes each group once through the gate, for one charge in all."""
 
-    users: Users
+    users: Population
     n_groups: int
     gate: Gate
     _paid: dict[str, GaussianEvent] = field(default_factory=dict)
     _passed: set[tuple[str, int]] = field(default_factory=set)
 
-    def people(self, group: int) -> Users:
+    def people(self, group: int) -> Population:
         """Everybody, of whom only the members of this group count."""
         return self.users.weighted((group_of_each(self.users, self.n_groups) == group).astype(np.float64))
 

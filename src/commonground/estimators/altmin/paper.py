@@ -29,13 +29,12 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.clipping.sums import from_symmetric_half
-from commonground.data.users import Users
+from commonground.data.population import Population
 from commonground.denoise.shrinkage import shrunk_towards
-from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
 from commonground.gate import Gate, Release
-from commonground.statistics.paper.altmin import SystemSums, normalised_pair_sums, system_sums
+from commonground.statistics.paper.altmin import NormalisedPairs, System, SystemSums
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def printed_costs(budget: Budget, settings: AltMinSettings) -> dict[str, float]:
 
 
 def paper_embedding(
-    users: Users, rank: int, budget: Budget, gate: Gate, settings: AltMinSettings, start: np.ndarray | None = None
+    users: Population, rank: int, budget: Budget, gate: Gate, settings: AltMinSettings, start: np.ndarray | None = None
 ) -> np.ndarray:
     """U_priv of Algorithm 1. A ``start`` that was made from data without noise voids the guarantee (``reproduce`` does it)."""
     d, mu = users.n_features, printed_costs(budget, settings)
@@ -97,18 +96,16 @@ def paper_embedding(
     return np.ascontiguousarray(U)
 
 
-def _release_start(users: Users, rank: int, gate: Gate, settings: AltMinSettings, mu: float) -> np.ndarray:
+def _release_start(users: Population, rank: int, gate: Gate, settings: AltMinSettings, mu: float) -> np.ndarray:
     """Algorithm 3."""
-    sums = sum_over_people(users, normalised_pair_sums, settings.rows_per_user, settings.response_clip)
+    sums = users.sum(NormalisedPairs(settings.rows_per_user, settings.response_clip))
     half = gate.release(sums.bounded("initialisation (Alg. 3)"), mu).value
     return np.ascontiguousarray(np.linalg.eigh(from_symmetric_half(half, users.n_features))[1][:, -rank:])
 
 
-def _system(users: Users, U: np.ndarray, settings: AltMinSettings) -> SystemSums:
-    return sum_over_people(
-        users, system_sums, U, settings.rows_per_user, settings.schedule == "groups", settings.model_clip,
-        settings.response_clip,
-    )  # fmt: skip
+def _system(users: Population, U: np.ndarray, settings: AltMinSettings) -> SystemSums:
+    quarters = settings.schedule == "groups"
+    return users.sum(System(U, settings.rows_per_user, quarters, settings.model_clip, settings.response_clip))
 
 
 def _solve(matrix: Release, vector: Release) -> np.ndarray:

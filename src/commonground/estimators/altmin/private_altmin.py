@@ -1,6 +1,7 @@
 """Private alternating minimisation: heads and embedding by turns, each at its best given the other (P1, Algorithms 1 to 3)."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,24 +11,24 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block, Users
+from commonground.data.population import Block, Population
 from commonground.denoise.shrinkage import signal_share
-from commonground.engines import seen_through, sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
 from commonground.heads.convex import LOSSES
 from commonground.progress import progress_bar
-from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
-from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
+from commonground.statistics.gradients import EmbeddingGradients
 from commonground.statistics.paper.fedrep import second_half_heads
-from commonground.statistics.residuals import residual_gradient_sums
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.moment_system import MomentSystem, release_moment_system
 from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
-from commonground.steps.shared_mean import SharedMean, shared_mean_rounds
+from commonground.steps.shared_mean import shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
 
 N_ROUNDS = 16
@@ -136,25 +137,23 @@ class PrivateAltMin(PersonalModel):
         self.verbose = verbose
         self.paper_settings = paper_settings
 
-    def _publish(self, users: Users, gate: Gate) -> Billboard:
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateAltMin")
         self._check(users)
         check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         budget, users = self._declared(users)
         if self.recipe == "paper":  # has neither a mean nor intercepts
-            shared, local_intercept = None, False
             settings = self.paper_settings or AltMinSettings()
-            embedding = paper_embedding(users, self.rank, budget, gate, settings)
+            model = SharedModel(paper_embedding(users, self.rank, budget, gate, settings))
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
-            local_intercept = self.fit_intercept
-            shared, embedding = self._default_recipe(users, budget, gate)
+            model = self._default_recipe(users, budget, gate)
         return Billboard(
-            embedding=embedding,
-            mean=None if shared is None else shared.coef,
-            intercept=0.0 if shared is None else shared.intercept,
-            fit_intercept=local_intercept,
+            embedding=model.embedding,
+            mean=model.coef,
+            intercept=model.intercept,
+            fit_intercept=model.own_intercept,
             feature_names=users.feature_names,
             statement=Statement.of_fit(
                 gate,
@@ -170,7 +169,7 @@ class PrivateAltMin(PersonalModel):
             loss=self.loss,
         )
 
-    def _check(self, users: Users) -> None:
+    def _check(self, users: Population) -> None:
         if self.recipe not in ("default", "paper"):
             raise InputError(f"recipe of PrivateAltMin must be 'default' or 'paper', got {self.recipe!r}.")
         if self.loss not in LOSSES:
@@ -186,58 +185,51 @@ class PrivateAltMin(PersonalModel):
                 f"matrix of their square; the most is {LARGEST_SYSTEM:,}. Use PrivateFedRep, which needs no such matrix."
             )
 
-    def _default_recipe(self, users: Users, budget: Budget, gate: Gate) -> tuple[SharedMean | None, np.ndarray]:
-        n_rounds = self.n_rounds or N_ROUNDS
+    def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
+        n_rounds, own_intercept = self.n_rounds or N_ROUNDS, self.fit_intercept
         plan = PLAN if self.shared_mean else PLAN.without("mean")
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
         one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
         if self.loss == "logistic":
-            users = _with_signs(users)
+            users = users.seen_through(SignedLabels)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
-            shared = None
+            model, mean_edge = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, own_intercept), 0
             if self.shared_mean:
-                energy = release_feature_energy(users, self.fit_intercept, gate, mu["mean scale"])
-                for shared in shared_mean_rounds(  # noqa: B007 (the last one stays)
-                    users, gate, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"],
-                    mu_sum=mu["mean rounds"], n_rounds=MEAN_ROUNDS, feature_energy=energy,
-                    centred=self.fit_intercept, constant=float(self.fit_intercept),
+                energy = release_feature_energy(users, own_intercept, gate, mu["mean scale"])
+                for after in shared_mean_rounds(
+                    users, gate, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"], mu_sum=mu["mean rounds"],
+                    n_rounds=MEAN_ROUNDS, feature_energy=energy, own_intercept=own_intercept,
+                    constant=float(own_intercept),
                 ):  # fmt: skip
+                    model, mean_edge = after.model, after.edge
                     advance()
-            U = release_initial_embedding(users, self.rank, shared, self.fit_intercept, gate, mu["init"])
-            system = release_moment_system(
-                users, U, shared, self.fit_intercept, gate, mu["moment sizes"], mu["moments"]
-            )
-            if shared is not None and self.loss == "logistic":
+            model = replace(model, embedding=release_initial_embedding(users, self.rank, model, gate, mu["init"]))
+            system = release_moment_system(users, model, gate, mu["moment sizes"], mu["moments"])
+            if self.shared_mean and self.loss == "logistic":
                 # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
-                shared = SharedMean(2 * shared.coef, 2 * shared.intercept, shared.edge)
-            edge = locate_sizes(self._gradients(users, U, shared), gate, mu["locate"], "embedding")
+                model = replace(model, coef=2 * model.slopes, intercept=2 * model.intercept)
+            edge = locate_sizes(self._gradients(users, model), gate, mu["locate"], "embedding")
             for t in range(n_rounds):
                 name, curvature = f"round {t + 1}", CURVATURE[self.loss]
-                if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
-                    sums_from = self._gradients(users, U, shared, of_mean=True)
-                    gradient = release_clipped(sums_from, shared.edge, gate, name=f"{name}, shared mean", **one_round)
-                    shared = _better_mean(shared, U, system, gradient, curvature)
+                if self.shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
+                    sums_from = self._gradients(users, model, of_mean=True)
+                    gradient = release_clipped(sums_from, mean_edge, gate, name=f"{name}, shared mean", **one_round)
+                    model, mean_edge = _better_mean(model, system, gradient, curvature), gradient.edge
                 else:
-                    gradient = release_clipped(self._gradients(users, U, shared), edge, gate, name=name, **one_round)
+                    gradient = release_clipped(self._gradients(users, model), edge, gate, name=name, **one_round)
                     edge = gradient.edge
-                    U = _better_embedding(U, system, gradient, curvature)
+                    U = _better_embedding(model.embedding, system, gradient, curvature)
+                    model = replace(model, embedding=U)
                 advance()
-        return shared, U
+        return model
 
-    def _gradients(
-        self, users: Users, U: np.ndarray, shared: SharedMean | None, of_mean: bool = False
-    ) -> Callable[[int], BinnedSums]:
+    def _gradients(self, users: Population, model: SharedModel, of_mean: bool = False) -> Callable[[int], BinnedSums]:
         """Everybody's gradient for U, or for w₀, as a function of where the window of sizes begins."""
-        mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
-        local = self.fit_intercept
 
         def sums_from(lowest: int) -> BinnedSums:
             if self.loss != "square":
-                return sum_over_people(
-                    users, convex_gradient_sums, U, mean, intercept, local, self.loss, of_mean, lowest
-                )
-            gradients = residual_gradient_sums if of_mean and mean is not None else embedding_gradient_sums
-            return sum_over_people(users, gradients, U, mean, intercept, local, lowest)
+                return users.sum(ConvexGradients(model, self.loss, of_mean, lowest))
+            return users.sum(ResidualGradients(model, lowest) if of_mean else EmbeddingGradients(model, lowest))
 
         return sums_from
 
@@ -264,21 +256,15 @@ def _better_embedding(U: np.ndarray, system: MomentSystem, gradient: ClippedGrad
     return np.ascontiguousarray(np.linalg.qr(U + _across(U, change))[0])
 
 
-def _better_mean(
-    shared: SharedMean, U: np.ndarray, system: MomentSystem, gradient: ClippedGradient, curvature: float
-) -> SharedMean:
+def _better_mean(model: SharedModel, system: MomentSystem, gradient: ClippedGradient, curvature: float) -> SharedModel:
     """The same for w₀, whose matrix is the features' own moment."""
+    U = model.embedding
     d, k = U.shape
     across = _across(U, gradient.value[0])
     share = signal_share(across, gradient.noise_std, d - k)
     change = system.inverse_of_features @ (share / (gradient.people * curvature) * across)
-    return SharedMean(shared.coef + _across(U, change), shared.intercept, gradient.edge)
+    return replace(model, coef=model.slopes + _across(U, change))
 
 
 def _across(U: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.asarray(values - U @ (U.T @ values))
-
-
-def _with_signs(users: Users) -> Users:
-    """The same people with labels ±1, wherever their rows are."""
-    return seen_through(users, signed_block_sum)

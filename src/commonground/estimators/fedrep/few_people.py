@@ -24,31 +24,35 @@ else is made of these.
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
 from commonground.clipping.grid import N_BINS, bin_of, lower_edge
-from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Users
-from commonground.engines import sum_over_people
+from commonground.data.population import Population
 from commonground.errors import SharingWarning
 from commonground.gate import Gate
-from commonground.statistics.gradients import WINDOW
-from commonground.statistics.whitened import whitened_gradient_sums
+from commonground.progress import progress_bar
+from commonground.statistics.statistic import WINDOW, SharedModel
+from commonground.statistics.whitened import WhitenedGradients
+from commonground.steps.initial_embedding import release_embedding_in_looks, release_initial_embedding
 
-ENOUGH = 10.0  # S below which the embedding is mostly noise, and sharing does not pay; see docs/real_data.md
-FEW = 60.0  # S below which this is the better way; see docs/private_fedrep.md for the experiment
+SHARING_PAYS_FROM = 10.0  # S; below it the embedding is mostly noise, see docs/real_data.md
+MANY_PEOPLE_FROM = 60.0  # S; below it this recipe is the better one, see docs/private_fedrep.md for the experiment
 N_ROUNDS = 192
 SIZES_EVERY = 32
-MEMORY = 1700.0  # rounds over which the share of signal is averaged, times S
+AVERAGED_ROUNDS = 1700.0  # over which the share of signal is averaged, times S
 CLIP_BELOW = 4  # bins: at a quarter of the middle size
 SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
 FIRST_SIZE = 1.6  # of what is missed, against the head: a start is half right, and rows show some of it
-FIRST_DOUBT = 2.0  # bins: how sure the middle is before there is a histogram
-DOUBT = 0.5  # and after following it for a while
-SURPRISE = 4.5  # nats: the cost of a middle anywhere else
+FIRST_MIDDLE_STD = 2.0  # bins: how unsure the middle of sizes is before there is a histogram
+MIDDLE_STD = 0.5  # bins: the same after following it for a while
+FAR_MIDDLE_COST = (
+    4.5  # nats of likelihood that a middle far from the expected one must make up for; chosen on simulated people
+)
 SIZES = 0.02  # of μ², for all histograms
 
 
@@ -73,12 +77,12 @@ def information(n_people: float, d: int, k: int, mu: float) -> float:
     return 0.04 * (n_people * mu) ** 2 / (k * k * (d - k))
 
 
-def sharing_pays(users: Users, rank: int, budget: Budget) -> bool:
+def sharing_pays(users: Population, rank: int, budget: Budget) -> bool:
     """Whether an embedding can be learned at all; from public numbers, and with a warning where it cannot."""
     people = users.total_weight
     known = information(people, users.n_features, rank, budget.mu)
-    if known < ENOUGH:
-        enough = people * (ENOUGH / known) ** 0.5
+    if known < SHARING_PAYS_FROM:
+        enough = people * (SHARING_PAYS_FROM / known) ** 0.5
         warnings.warn(
             f"sharing does not pay here: {users.n_users:,} people at ε = {budget.epsilon:g} are too few for {rank} shared "
             f"directions of {users.n_features} features, and what is published is mostly noise. People mostly keep models of "
@@ -86,37 +90,50 @@ def sharing_pays(users: Users, rank: int, budget: Budget) -> bool:
             SharingWarning,
             stacklevel=4,
         )
-    return known >= ENOUGH
+    return known >= SHARING_PAYS_FROM
+
+
+def recipe_for_few(
+    users: Population, rank: int | Literal["auto"], own_intercept: bool, known: float, budget: Budget, gate: Gate,
+    verbose: bool,
+) -> SharedModel:  # fmt: skip
+    """The shared model; ``known``: S above, from public numbers."""
+    model = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, own_intercept)
+    mu = plan_for_few(known).costs(budget)
+    with progress_bar("training", N_ROUNDS, verbose) as advance:
+        if isinstance(rank, str):  # a first look alone would have to tell it
+            U = release_initial_embedding(users, rank, model, gate, mu["init"])
+        else:
+            U = release_embedding_in_looks(users, int(rank), model, gate, mu["init"])
+        return rounds_for_few(users, replace(model, embedding=U), gate, mu, advance)
 
 
 def rounds_for_few(
-    users: Users,
-    U: np.ndarray,
-    local_intercept: bool,
-    gate: Gate,
-    mu: dict[str, float],
-    advance: Callable[[], None],
-) -> np.ndarray:
+    users: Population, model: SharedModel, gate: Gate, mu: dict[str, float], advance: Callable[[], None]
+) -> SharedModel:
     """Follow the embedding down from its noisy start."""
+    U = model.embedding
     d, k = U.shape
     people = users.total_weight
     mu_sum, mu_size = mu["rounds"], mu["sizes"]
     numbers = (d - k) * k
-    sizes = gate.release(_sums(users, U, local_intercept, 1).whole_histogram("where sizes lie"), mu_size)
-    middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_DOUBT)
+    sizes = gate.release(users.sum(WhitenedGradients(model, 1)).whole_histogram("where sizes lie"), mu_size)
+    middle, seen = fit_sizes(
+        sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_MIDDLE_STD
+    )
     measured = middle
     present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
-    memory = float(np.clip(MEMORY / information(people, d, k, mu_sum * N_ROUNDS**0.5), 40, 200))
+    memory = float(np.clip(AVERAGED_ROUNDS / information(people, d, k, mu_sum * N_ROUNDS**0.5), 40, 200))
     remembered = memory  # before the first round: its expected value
     expected = information(people, d, k, mu_sum)
     ratio = remembered * (1.0 + expected)
     for t in range(N_ROUNDS):
         first = int(np.clip(round(middle) - WINDOW // 2, 1, N_BINS - WINDOW))
-        sums = _sums(users, U, local_intercept, first)
+        sums = users.sum(WhitenedGradients(replace(model, embedding=U), first))
         if t % SIZES_EVERY == 0 and t > 0:
             sizes = gate.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
-            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, DOUBT, measured)
+            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, MIDDLE_STD, measured)
             measured = middle
             present.append(seen)
         edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
@@ -135,7 +152,7 @@ def rounds_for_few(
         middle += float(np.log2(max(1.0 - share * min(1.0, signal / expected), 0.25)))
         middle = float(np.clip(middle, 1, N_BINS - 2))
         advance()
-    return U
+    return replace(model, embedding=U)
 
 
 def fit_sizes(
@@ -161,10 +178,6 @@ def fit_sizes(
     bells = np.exp(-((first + np.arange(len(counts)) - places[:, None]) ** 2) / (2 * SPREAD**2)) / (SPREAD * 2.5066)
     precision = 1.0 / max(noise_std, 1e-9) ** 2
     log_likelihood = precision * (people * (bells @ counts) - people**2 * (bells**2).sum(axis=1) / 2)
-    at = int(np.argmax(log_likelihood - np.minimum((places - expected) ** 2 / (2 * doubt**2), SURPRISE)))
+    at = int(np.argmax(log_likelihood - np.minimum((places - expected) ** 2 / (2 * doubt**2), FAR_MIDDLE_COST)))
     place = float(np.clip(places[at], first, first + len(counts) - 1))
     return place, float(bells[at] @ counts / max((bells[at] ** 2).sum(), 1e-9) / people)
-
-
-def _sums(users: Users, U: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
-    return sum_over_people(users, whitened_gradient_sums, U, local_intercept, lowest)

@@ -21,11 +21,10 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.clipping.sums import ClippedSums
-from commonground.data.users import Users
-from commonground.engines import sum_over_people
+from commonground.data.population import Population
 from commonground.errors import RecipeWarning
 from commonground.gate import Gate
-from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums
+from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 
 
 @dataclass(frozen=True)
@@ -39,7 +38,7 @@ class PaperSettings:
     rows_per_user: int = 10  # m, public: the paper gives everybody the same number of rows
 
 
-def paper_embedding(users: Users, rank: int, budget: Budget, gate: Gate, settings: PaperSettings) -> np.ndarray:
+def paper_embedding(users: Population, rank: int, budget: Budget, gate: Gate, settings: PaperSettings) -> np.ndarray:
     """U_priv of Algorithm 1, started from Algorithm 2."""
     n, epsilon, delta = users.n_users, budget.epsilon / 2, budget.delta / 2
     psi_init = float(users.n_features if settings.init_clip_norm is None else settings.init_clip_norm)
@@ -55,10 +54,10 @@ def paper_embedding(users: Users, rank: int, budget: Budget, gate: Gate, setting
         )
 
     def init_sums() -> ClippedSums:
-        return sum_over_people(users, pair_sums, psi_init)
+        return users.sum(Pairs(psi_init))
 
     def round_sums(U: np.ndarray, t: int) -> ClippedSums:
-        return sum_over_people(users, batch_gradient_sums, U, batch, 2 * batch * t, settings.clip_norm)
+        return users.sum(BatchGradients(U, batch, shift=2 * batch * t, clip_norm=settings.clip_norm))
 
     # Alg. 2: σ̂_init = (2ψ_init/n)·√(2 log(1.25/δ))/ε, so μ = sensitivity/σ is
     # but never less noise than the exact calibration asks for: the printed formulas are not valid for large ε.

@@ -15,7 +15,7 @@ In place of P1's and P2's initial moments the start sums up pairs of *different*
 the squares say which items are popular, and drown the rest.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -23,16 +23,16 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
+from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
-from commonground.engines import sum_over_people
 from commonground.gate import Gate
 from commonground.progress import progress_bar
-from commonground.statistics.sparse_features import feature_share_sums
-from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums
+from commonground.statistics.sparse_features import FeatureFrequencies
+from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
+from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
-from commonground.steps.shared_mean import SharedMean
 
 N_ROUNDS = 12
 MEAN_ROUNDS = 3  # for a first w₀: on one scale, one round nearly is enough
@@ -80,8 +80,8 @@ class Popularity:
         return kept
 
 
-def release_popularity(users: Users, gate: Gate, mu: float) -> Popularity:
-    released = gate.release(sum_over_people(users, feature_share_sums).bounded("popularity of features"), mu)
+def release_popularity(users: Population, gate: Gate, mu: float) -> Popularity:
+    released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu)
     noise = released.noise_std
     counts = np.maximum(released.value, 0.0) + FLOOR * noise
     # Where the noise hides them all, its own size stands in for their sum.
@@ -91,82 +91,80 @@ def release_popularity(users: Users, gate: Gate, mu: float) -> Popularity:
 
 
 def sparse_recipe(
-    users: Users, rank: int, local_intercept: bool, shared_mean: bool, n_rounds: int | None, budget: Budget, gate: Gate,
+    users: Population, rank: int, own_intercept: bool, shared_mean: bool, n_rounds: int | None, budget: Budget, gate: Gate,
     verbose: bool,
-) -> tuple[SharedMean | None, np.ndarray]:  # fmt: skip
-    """The shared mean and the (d, k) embedding."""
+) -> SharedModel:  # fmt: skip
+    """The shared model."""
     d, k, n_rounds = users.n_features, rank, n_rounds or N_ROUNDS
     plan = PLAN if shared_mean else PLAN.without("mean")
     mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
     with progress_bar("training", n_rounds + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
         popularity = release_popularity(users, gate, mu["features"])
-        energy = release_feature_energy(users, local_intercept, gate, mu["scale"])
+        energy = release_feature_energy(users, own_intercept, gate, mu["scale"])
+        assert isinstance(users, Users)  # others have no sparse rows
         users = users.scaled(popularity.scales)
-        shared = None
+        model, mean_edge = SharedModel(np.zeros((d, 0)), None, 0.0, own_intercept), 0
         if shared_mean:
-            shared, nothing = SharedMean(np.zeros(d), 0.0, edge=0), np.zeros((d, 0))
-            sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
-            edge = locate_sizes(sums_from, gate, mu["mean locate"], "shared mean")
-            shared = SharedMean(shared.coef, shared.intercept, edge)
+            model = replace(model, coef=np.zeros(d))
+            of_first_mean = partial(_mean_gradients, users, with_intercept=own_intercept)
+            mean_edge = locate_sizes(partial(of_first_mean, model), gate, mu["mean locate"], "shared mean")
             one_round = mu["mean sizes"], mu["mean rounds"]
             for t in range(MEAN_ROUNDS):
-                sums_from = partial(_sums, users, nothing, shared, local_intercept, False, local_intercept)
-                gradient = release_clipped(sums_from, shared.edge, gate, *one_round, f"shared mean, round {t + 1}")
-                shared = _mean_step(shared, nothing, gradient, popularity, energy)
+                name = f"shared mean, round {t + 1}"
+                gradient = release_clipped(partial(of_first_mean, model), mean_edge, gate, *one_round, name)
+                model, mean_edge = _mean_step(model, gradient, popularity, energy), gradient.edge
                 advance()
-        U = _initial_embedding(users, k, shared, local_intercept, popularity, gate, mu["init"])
-        sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
-        edge = locate_sizes(sums_from, gate, mu["locate"], "embedding")
+        model = replace(model, embedding=_initial_embedding(users, k, model, popularity, gate, mu["init"]))
+        edge = locate_sizes(partial(_gradients, users, model), gate, mu["locate"], "embedding")
         one_round = mu["sizes"], mu["rounds"]
         for t in range(n_rounds):
             name = f"round {t + 1}"
-            if shared is not None and t % MEAN_EVERY == MEAN_EVERY - 1:
-                sums_from = partial(_sums, users, U, shared, local_intercept, False, False)
-                gradient = release_clipped(sums_from, shared.edge, gate, *one_round, f"{name}, shared mean")
-                shared = _mean_step(shared, U, gradient, popularity, energy)
+            if shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
+                sums_from = partial(_mean_gradients, users, model, with_intercept=False)
+                gradient = release_clipped(sums_from, mean_edge, gate, *one_round, f"{name}, shared mean")
+                model, mean_edge = _mean_step(model, gradient, popularity, energy), gradient.edge
             else:
-                sums_from = partial(_sums, users, U, shared, local_intercept, True, False)
-                gradient = release_clipped(sums_from, edge, gate, *one_round, name)
+                gradient, U = (
+                    release_clipped(partial(_gradients, users, model), edge, gate, *one_round, name),
+                    model.embedding,
+                )
                 edge = gradient.edge
                 across = gradient.value.T - U @ (U.T @ gradient.value.T)  # along U heads absorb it
                 step = popularity.signal_in(across, gradient.noise_std)
-                U = np.linalg.qr(U + k / (gradient.people * energy) * step)[0]
+                model = replace(model, embedding=np.linalg.qr(U + k / (gradient.people * energy) * step)[0])
             advance()
     scales = popularity.scales
-    if shared is not None:
-        shared = SharedMean(scales * shared.coef, shared.intercept, shared.edge)
-    return shared, np.ascontiguousarray(np.linalg.qr(scales[:, None] * U)[0])
+    U = np.ascontiguousarray(np.linalg.qr(scales[:, None] * model.embedding)[0])
+    return replace(model, embedding=U, coef=None if model.coef is None else scales * model.coef)
 
 
-def _mean_step(
-    shared: SharedMean, U: np.ndarray, gradient: ClippedGradient, popularity: Popularity, energy: float
-) -> SharedMean:
+def _mean_step(model: SharedModel, gradient: ClippedGradient, popularity: Popularity, energy: float) -> SharedModel:
     """One step on w₀, and on the shared intercept where the gradient has an entry for it."""
-    d = len(U)
+    U, d = model.embedding, len(model.embedding)
     slopes, rest = gradient.value[0, :d], gradient.value[0, d:]
     step = popularity.signal_in(slopes - U @ (U.T @ slopes), gradient.noise_std)
-    return SharedMean(
-        shared.coef + step / (gradient.people * energy),
-        shared.intercept + float(rest.sum()) / gradient.people,
-        gradient.edge,
+    return replace(
+        model,
+        coef=model.slopes + step / (gradient.people * energy),
+        intercept=model.intercept + float(rest.sum()) / gradient.people,
     )
 
 
 def _initial_embedding(
-    users: Users, rank: int, shared: SharedMean | None, local_intercept: bool, popularity: Popularity, gate: Gate, mu: float
-) -> np.ndarray:  # fmt: skip
+    users: Population, rank: int, model: SharedModel, popularity: Popularity, gate: Gate, mu: float
+) -> np.ndarray:
     """The top-k eigenvectors of the released sum of everybody's pairs, on popular features; zero on the others."""
-    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
     features = popularity.most_popular(max(START_FEATURES, 4 * rank))
-    pairs = sum_over_people(users, pair_direction_sums, features, mean, intercept, local_intercept)
+    pairs = users.sum(PairDirections(model, features))
     half = gate.release(pairs.bounded("initial embedding"), mu).value
     U = np.zeros((users.n_features, rank))
     U[features] = np.linalg.eigh(from_symmetric_half(half, len(features)))[1][:, -rank:]
     return U
 
 
-def _sums(
-    users: Users, U: np.ndarray, shared: SharedMean | None, centred: bool, outer: bool, with_intercept: bool, lowest: int
-) -> BinnedSums:  # fmt: skip
-    mean, intercept = (None, 0.0) if shared is None else (shared.coef, shared.intercept)
-    return sum_over_people(users, sparse_gradient_sums, U, mean, intercept, centred, outer, with_intercept, lowest)
+def _gradients(users: Population, model: SharedModel, lowest: int) -> BinnedSums:
+    return users.sum(SparseGradients(model, outer=True, with_intercept=False, lowest=lowest))
+
+
+def _mean_gradients(users: Population, model: SharedModel, lowest: int, *, with_intercept: bool) -> BinnedSums:
+    return users.sum(SparseGradients(model, outer=False, with_intercept=with_intercept, lowest=lowest))

@@ -13,10 +13,11 @@ from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import ClippedSums, PositiveSums, SymmetricSums
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.statistics.embedding_moments import add_moment, head_in_place, whole_matrix
 from commonground.statistics.kernels.gradients import FAST
 from commonground.statistics.kernels.lanes import LANES
+from commonground.statistics.statistic import Statistic
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
@@ -135,31 +136,46 @@ class SystemSums:
         return SystemSums(self.matrix + other.matrix, self.vector + other.vector)
 
 
-def system_sums(
-    block: Block, embedding: np.ndarray, rows_per_user: int, split: bool, eta: float, zeta: float
-) -> SystemSums:
-    """Σ W Wᵀ and Σ ỹ W over a block (Alg. 2, lines 1 and 2).
+@dataclass(frozen=True, eq=False)
+class System(Statistic[SystemSums]):
+    """Σ W Wᵀ and Σ ỹ W over people (Alg. 2, lines 1 and 2).
 
     ``split``: the head from the first quarter of her rows and W from the second, as printed. Otherwise both from her first
     half: with the 10 rows of the experiments a quarter is two rows, too few for a head of two coordinates.
     """
-    parts = 4 if split else 2
-    matrices, vectors = _system(
-        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(embedding.T), rows_per_user, parts, split,
-        (eta, zeta),
-    )  # fmt: skip
-    rows = rows_per_user // parts
-    return SystemSums(
-        PositiveSums(whole_matrix(matrices.sum(axis=0), *embedding.shape), rows * eta**2, block.n_users),
-        ClippedSums(vectors.sum(axis=0).ravel(), rows * eta * zeta, block.n_users),
-    )
+
+    gives = SystemSums
+    embedding: np.ndarray
+    rows_per_user: int
+    split: bool
+    eta: float
+    zeta: float
+
+    def of(self, block: Block) -> SystemSums:
+        parts, eta, zeta = 4 if self.split else 2, self.eta, self.zeta
+        matrices, vectors = _system(
+            block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(self.embedding.T),
+            self.rows_per_user, parts, self.split, (eta, zeta),
+        )  # fmt: skip
+        rows = self.rows_per_user // parts
+        return SystemSums(
+            PositiveSums(whole_matrix(matrices.sum(axis=0), *self.embedding.shape), rows * eta**2, block.n_users),
+            ClippedSums(vectors.sum(axis=0).ravel(), rows * eta * zeta, block.n_users),
+        )
 
 
-def normalised_pair_sums(block: Block, rows_per_user: int, zeta: float) -> SymmetricSums:
+@dataclass(frozen=True, eq=False)
+class NormalisedPairs(Statistic[SymmetricSums]):
     """Σ_j Σ_i sym(x xʹᵀ/(‖x‖‖xʹ‖)) clip(y; ζ) clip(yʹ; ζ) over disjoint pairs of rows (Alg. 3, line 1).
 
     The paper's sym repeats the upper triangle; ours is the mean of a matrix and its transpose, which never is longer than
     the matrix.
     """
-    upper = _pairs(block.X, block.y, block.offsets, block.person_weights, rows_per_user, zeta).sum(axis=0)
-    return SymmetricSums(upper + np.triu(upper, 1).T, rows_per_user // 2 * zeta**2, block.n_users)
+
+    gives = SymmetricSums
+    rows_per_user: int
+    zeta: float
+
+    def of(self, block: Block) -> SymmetricSums:
+        upper = _pairs(block.X, block.y, block.offsets, block.person_weights, self.rows_per_user, self.zeta).sum(axis=0)
+        return SymmetricSums(upper + np.triu(upper, 1).T, self.rows_per_user // 2 * self.zeta**2, block.n_users)

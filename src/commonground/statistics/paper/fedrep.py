@@ -1,15 +1,17 @@
 """What one person sends in P2's Algorithms 1 and 2, as printed: fixed batches of rows, plain gradients."""
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, bin_of, clip_factors, squared_norms_of_products
 from commonground.clipping.sums import ClippedSums
-from commonground.data.users import Block
+from commonground.data.population import Block
 from commonground.heads.arithmetic import least_squares, rescale
 from commonground.heads.ridge import back_to_scale
+from commonground.statistics.statistic import Statistic
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -41,10 +43,16 @@ def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
     return sums
 
 
-def pair_sums(block: Block, clip_norm: float) -> ClippedSums:
+@dataclass(frozen=True, eq=False)
+class Pairs(Statistic[ClippedSums]):
     """Σ_j clip(Z_j, ψ_init), Z_j = 2/(m(m−1)) Σ_{i≠l} y_i y_l x_i x_lᵀ over her first half (Alg. 2, line 4)."""
-    sums = _clipped_pairs(block.X, block.y, block.offsets, clip_norm)
-    return ClippedSums(sums.sum(axis=0), clip_norm, block.n_users)
+
+    gives = ClippedSums
+    clip_norm: float
+
+    def of(self, block: Block) -> ClippedSums:
+        sums = _clipped_pairs(block.X, block.y, block.offsets, self.clip_norm)
+        return ClippedSums(sums.sum(axis=0), self.clip_norm, block.n_users)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
@@ -81,18 +89,27 @@ def _batch_gradients(X, y, offsets, U, batch, shift):  # type: ignore[no-untyped
     return pulled, heads
 
 
-def batch_gradient_sums(block: Block, embedding: np.ndarray, batch: int, shift: int, clip_norm: float) -> ClippedSums:
+@dataclass(frozen=True, eq=False)
+class BatchGradients(Statistic[ClippedSums]):
     """Σ_j clip(∇_j, ψ): head from one batch of b rows, gradient on the next, disjoint one (Alg. 1, lines 5 to 8).
 
     Batches are taken from the first half of a person's rows, at a place that moves on from round to round.
     """
-    pulled, heads = _batch_gradients(block.X, block.y, block.offsets, embedding, batch, shift)
-    factors = clip_factors(squared_norms_of_products(pulled, heads), clip_norm)
-    pulled[factors == 0] = 0.0
-    heads[factors == 0] = 0.0
-    clipped = pulled * factors[:, None]
-    chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
-    return ClippedSums(sum(clipped[some].T @ heads[some] for some in chunks), clip_norm, block.n_users)
+
+    gives = ClippedSums
+    embedding: np.ndarray
+    batch: int
+    shift: int
+    clip_norm: float
+
+    def of(self, block: Block) -> ClippedSums:
+        pulled, heads = _batch_gradients(block.X, block.y, block.offsets, self.embedding, self.batch, self.shift)
+        factors = clip_factors(squared_norms_of_products(pulled, heads), self.clip_norm)
+        pulled[factors == 0] = 0.0
+        heads[factors == 0] = 0.0
+        clipped = pulled * factors[:, None]
+        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+        return ClippedSums(sum(clipped[some].T @ heads[some] for some in chunks), self.clip_norm, block.n_users)
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")

@@ -1,0 +1,152 @@
+"""People whose rows are somewhere: in this process, with Ray's workers, on a GPU, or at the nodes of a federation.
+
+An estimator learns from a `Population` by one verb, ``sum``: it asks for a statistic, which is a frozen set of public values with
+a function ``of(block)``, and gets its sum over all people. So the question can travel to where the rows are; only sums come back.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from copy import copy
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol, Self, TypeVar
+
+import numpy as np
+from scipy import sparse
+
+
+@dataclass(frozen=True, repr=False)
+class Block:
+    """Whole people, the rows of one person adjacent."""
+
+    X: np.ndarray  # (rows, d) C-contiguous, float32 or float64; a scipy.sparse csr_array where Users are sparse
+    y: np.ndarray  # (rows,) of the same dtype
+    offsets: np.ndarray  # (people + 1,) int64: person p of this block owns rows offsets[p]:offsets[p + 1]
+    first: int  # position of the block's first person in Users.ids
+    weights: np.ndarray | None = None  # (people,) how much each counts, from 0 to 1; None: everybody in full
+
+    def __repr__(self) -> str:
+        return "<Block: private>"
+
+    @property
+    def n_users(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def n_rows(self) -> int:
+        return len(self.y)
+
+    @property
+    def sparse(self) -> bool:
+        return sparse.issparse(self.X)
+
+    @property
+    def person_weights(self) -> np.ndarray:
+        return np.ones(self.n_users) if self.weights is None else self.weights
+
+
+class Addable(Protocol):
+    def __add__(self, other: Any, /) -> Self: ...
+
+
+Sum = TypeVar("Sum", bound=Addable)
+Sum_co = TypeVar("Sum_co", bound=Addable, covariant=True)
+
+
+class Summable(Protocol[Sum_co]):
+    """What can be asked of people; those there are live in `commonground.statistics`."""
+
+    def of(self, block: Block) -> Sum_co: ...
+
+
+class Population:
+    """What every estimator needs to know of its people.
+
+    Attributes
+    ----------
+    n_users : int
+    n_features : int
+    feature_names : tuple of str, or None
+    sparse : bool
+        Whether rows are mostly zeros and kept so.
+    budgets : array of shape (n_users,), or None
+        Everybody's own ε, where the table has them.
+    rows_are_here : bool
+        False: others have them, and give sums only; then there are neither ids nor heads here.
+    custody : str
+        For the statement: who held the rows, and what anybody saw before the noise. Empty: one operator had them all.
+    """
+
+    n_users: int
+    n_features: int
+    feature_names: tuple[str, ...] | None = None
+    label_name: str | None = None
+    user_name: str | None = None
+    sparse: bool = False
+    budgets: np.ndarray | None = None
+    rows_are_here: ClassVar[bool] = True
+    _weights: np.ndarray | None = None
+    _changes: tuple[Callable[[Any], Any], ...] = ()
+
+    @property
+    def custody(self) -> str:
+        return ""
+
+    @property
+    def ids(self) -> np.ndarray:
+        """One id per person."""
+        raise NotImplementedError
+
+    def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
+        """All rows once, in blocks of whole people."""
+        raise NotImplementedError
+
+    def sum(self, statistic: Summable[Sum]) -> Sum:
+        """Add up ``statistic.of(block)`` over blocks of whole people, wherever their rows are."""
+        for change in reversed(self._changes):
+            statistic = change(statistic)
+        return self._sum(statistic)
+
+    def _sum(self, statistic: Summable[Sum]) -> Sum:
+        return add_up(statistic.of(block) for block in self.blocks())
+
+    def seen_through(self, change: Callable[[Any], Any]) -> Self:
+        """The same people; what is summed over them is ``change(statistic)`` in place of a statistic."""
+        seen = copy(self)
+        seen._changes = (*self._changes, change)
+        return seen
+
+    @property
+    def weights(self) -> np.ndarray | None:
+        """How much each person counts, from 0 to 1; None: everybody in full."""
+        return self._weights
+
+    @property
+    def total_weight(self) -> float:
+        """How many people in full all people together count."""
+        return float(self.n_users if self._weights is None else self._weights.sum())
+
+    def weighted(self, weights: np.ndarray) -> Self:
+        """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
+        weights = np.ascontiguousarray(weights, dtype=np.float64)
+        assert weights.shape == (self.n_users,)
+        assert ((weights >= 0) & (weights <= 1)).all()
+        same = copy(self)
+        same._weights = weights
+        return same
+
+
+def add_up(parts: Iterable[Sum]) -> Sum:
+    """The sum of at least one part, in an order that depends on their number alone.
+
+    Sums of equally many parts are added first, like carrying digits. So a part passes through at most log₂(parts) + 1
+    additions, and their rounding stays within ``clipping.bounded.rounding_margin`` however the rows are cut.
+    """
+    waiting: list[tuple[int, Sum]] = []  # (carries so far, sum)
+    for total in parts:
+        carries = 0
+        while waiting and waiting[-1][0] == carries:
+            carries, total = carries + 1, waiting.pop()[1] + total
+        waiting.append((carries, total))
+    total = waiting.pop()[1]
+    while waiting:
+        total = waiting.pop()[1] + total
+    return total
