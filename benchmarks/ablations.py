@@ -18,13 +18,10 @@ from rich.console import Console
 from rich.table import Table
 
 import commonground as cg
-from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block, Users
-from commonground.estimators.fedrep import few_people
-from commonground.estimators.fedrep import private_fedrep as fedrep
-from commonground.gate import Gate
+from commonground.estimators.fedrep import few_people, private_fedrep
+from commonground.estimators.fedrep import many_people as fedrep
 from commonground.progress import progress_bar
-from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.gradients import EmbeddingGradients
 from commonground.steps import rounds
 from commonground.steps.initial_embedding import release_initial_embedding
 
@@ -64,22 +61,14 @@ VARIANTS = {
 }
 
 
-def plain_gradients(block: Block, embedding: np.ndarray, local_intercept: bool, lowest: int) -> BinnedSums:
-    return embedding_gradient_sums(block, embedding, None, 0.0, local_intercept, lowest)
-
-
-def one_look(users: Users, rank: int, local_intercept: bool, gate: Gate, mu: float) -> np.ndarray:
-    return release_initial_embedding(users, rank, None, local_intercept, gate, mu)
-
-
 few_with = partial(patch.multiple, few_people)
 FEW_VARIANTS = {
     "default": lambda: few_with(N_ROUNDS=few_people.N_ROUNDS),
-    "ordinary rounds instead": lambda: patch.object(fedrep, "FEW", 0.0),
-    "one look instead of three": lambda: patch.object(fedrep, "release_embedding_in_looks", one_look),
-    "rows' correlations not taken out": lambda: few_with(whitened_gradient_sums=plain_gradients),
-    "96 rounds": lambda: few_with(N_ROUNDS=96, SIZES_EVERY=16, MEMORY=few_people.MEMORY / 2),
-    "short memory of the share of signal": lambda: few_with(MEMORY=1.0),
+    "ordinary rounds instead": lambda: patch.object(private_fedrep, "MANY_PEOPLE_FROM", 0.0),
+    "one look instead of three": lambda: few_with(release_embedding_in_looks=release_initial_embedding),
+    "rows' correlations not taken out": lambda: few_with(WhitenedGradients=EmbeddingGradients),
+    "96 rounds": lambda: few_with(N_ROUNDS=96, SIZES_EVERY=16, AVERAGED_ROUNDS=few_people.AVERAGED_ROUNDS / 2),
+    "short memory of the share of signal": lambda: few_with(AVERAGED_ROUNDS=1.0),
     "sizes measured twice as often": lambda: few_with(SIZES_EVERY=few_people.SIZES_EVERY // 2),
     "clip at the middle size": lambda: few_with(CLIP_BELOW=0),
 }

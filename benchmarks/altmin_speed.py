@@ -19,11 +19,10 @@ from rich.table import Table
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.engines import sum_over_people
 from commonground.estimators.altmin import paper as altmin_paper
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
-from commonground.statistics.paper.altmin import system_sums
+from commonground.statistics.paper.altmin import System
 from commonground.steps.moment_system import release_moment_system
 
 ETA = ZETA = 1e-4
@@ -83,7 +82,7 @@ def main() -> None:
         return release_moment_system(users, U, None, False, gate, 0.02, 0.08)
 
     first = cg.Users.from_arrays(block.X[: some * 10], block.y[: some * 10], np.repeat(np.arange(some), 10))
-    ours = sum_over_people(first, system_sums, U, 10, False, ETA, ZETA).matrix.value
+    ours = first.sum(System(U, 10, False, ETA, ZETA)).matrix.value
     slow = [n / some * spent for spent in seconds(lambda: row_by_row(X, y, U), 3)]
     theirs = row_by_row(X, y, U)[0]
     wrong = float(np.abs(ours - theirs).max() / np.abs(theirs).max())

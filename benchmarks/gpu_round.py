@@ -17,9 +17,10 @@ import numpy as np
 import torch
 
 from commonground.clipping.bounded import BoundedSum
-from commonground.engines.device import DeviceEngine, _DeviceRows
-from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.engines.device import DeviceReader, _DeviceRows
+from commonground.statistics.gradients import EmbeddingGradients
 from commonground.statistics.kernels import cuda as kernels
+from commonground.statistics.statistic import SharedModel
 
 
 def population(n: int, rows: tuple[int, int], d: int, k: int, dtype: torch.dtype, device: str) -> tuple[Any, ...]:
@@ -118,10 +119,10 @@ def plain_round(X: torch.Tensor, y: torch.Tensor, U: torch.Tensor, m: int) -> to
     return (v * (clip / norms).clamp(max=1)[:, None]).T @ g
 
 
-def one_round(engine: DeviceEngine, n: int, embedding: np.ndarray) -> BoundedSum:
+def one_round(engine: DeviceReader, n: int, embedding: np.ndarray) -> BoundedSum:
     """Everybody's gradient, the histogram of sizes, the sum clipped at a quantile; noise would be added to the last two."""
     everybody = SimpleNamespace(weights=None, n_users=n)  # their rows are on the device already
-    sums = engine.sum_over_people(everybody, embedding_gradient_sums, embedding, None, 0.0, False, 113)
+    sums = engine.sum(everybody, EmbeddingGradients(SharedModel(embedding, None, 0.0, False), 113))
     counts = sums.whole_histogram("sizes").value
     return sums.clipped_at(int(np.searchsorted(np.cumsum(counts), 0.3 * n)), "clipped sum")
 
@@ -130,7 +131,7 @@ def time_rounds(n: int, m: int, d: int) -> None:
     X, y, offsets, _ = population(n, (m, m), d, 2, torch.float32, "cuda")
     read = milliseconds(lambda: X.sum())
     print(f"{n:,} people × {m} × {d}, float32: one read {read:.2f} ms ({X.numel() * 4 / read / 1e9:.2f} TB/s)")
-    engine = DeviceEngine("cuda")
+    engine = DeviceReader("cuda")
     engine._rows = [_DeviceRows(X, y, offsets)]
     for k in (2, 5, 8):
         U = torch.linalg.qr(torch.randn(d, k, device="cuda"))[0]

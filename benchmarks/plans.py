@@ -9,7 +9,7 @@ from commonground.accounting.plan import Plan
 from commonground.estimators import single_model
 from commonground.estimators.altmin import private_altmin as altmin
 from commonground.estimators.fedrep import few_people
-from commonground.estimators.fedrep import private_fedrep as fedrep
+from commonground.estimators.fedrep import many_people as fedrep
 from commonground.estimators.fedrep import sparse as fedrep_sparse
 
 PAGE = Path(__file__).parents[1] / "docs" / "plans.md"

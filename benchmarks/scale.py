@@ -198,8 +198,7 @@ def fit_with_a_node_killed(folder: Path, killed_in: int) -> dict[str, float]:
     cluster.add_node(**node)
     second = cluster.add_node(**node)
     users = cg.Users.from_table(folder, engine="ray", address=cluster.address)
-    assert users.engine is not None
-    on_ray, times = users.engine.sum_over_people, []
+    on_ray, times = users.engine.sum, []
 
     started = [0.0]
     killed: list[float] = []  # in which sum, and how long after it had begun
@@ -209,11 +208,11 @@ def fit_with_a_node_killed(folder: Path, killed_in: int) -> dict[str, float]:
         cluster.remove_node(second, allow_graceful=False)
 
     class Killing:
-        def sum_over_people(self, users: cg.Users, block_sum: Any, *public: Any) -> Any:
+        def sum(self, weights: Any, statistic: Any) -> Any:
             if len(times) + 1 == killed_in:
                 threading.Timer(times[-1] / 2, remove).start()
             started[0] = time.perf_counter()
-            total = on_ray(users, block_sum, *public)
+            total = on_ray(weights, statistic)
             times.append(time.perf_counter() - started[0])
             return total
 

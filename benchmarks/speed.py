@@ -22,7 +22,8 @@ import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
-from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.gradients import EmbeddingGradients
+from commonground.statistics.statistic import SharedModel
 from commonground.steps.rounds import release_clipped
 
 PUBLISHED_PEOPLE_PER_SECOND = 3_500  # P2's published script, one method, measured on two cores
@@ -49,7 +50,9 @@ def population(n: int, rows: int | tuple[int, int], d: int, seed: int = 0) -> cg
 def sums_over_people(users: cg.Users, k: int) -> float:
     """Seconds for the part of a round that reads the rows."""
     U = np.linalg.qr(np.random.default_rng(1).standard_normal((users.n_features, k)))[0]
-    return best_of(lambda: [embedding_gradient_sums(block, U, None, 0.0, False, 113) for block in users.blocks()])
+    return best_of(
+        lambda: [EmbeddingGradients(SharedModel(U, None, 0.0, False), 113).of(block) for block in users.blocks()]
+    )
 
 
 def private_round(users: cg.Users, k: int) -> float:
@@ -57,7 +60,7 @@ def private_round(users: cg.Users, k: int) -> float:
     U = np.linalg.qr(np.random.default_rng(1).standard_normal((users.n_features, k)))[0]
 
     def sums_from(lowest: int):  # type: ignore[no-untyped-def]
-        parts = [embedding_gradient_sums(block, U, None, 0.0, False, lowest) for block in users.blocks()]
+        parts = [EmbeddingGradients(SharedModel(U, None, 0.0, False), lowest).of(block) for block in users.blocks()]
         return sum(parts[1:], start=parts[0])
 
     def run() -> None:

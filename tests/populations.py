@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from commonground.data.users import Block
+from commonground.data.population import Block
+from commonground.statistics.statistic import SharedModel
 
 
 def ragged_block(
@@ -99,3 +100,8 @@ def random_person(rng: np.random.Generator, d: int, dtype: type) -> tuple[np.nda
         X, y = X * 10.0 ** np.clip(features, -323.6, 308.2), y * 10.0 ** np.clip(labels, -323.6, 308.2)
         largest = np.finfo(dtype).max
         return np.clip(X, -largest, largest).astype(dtype), np.clip(y, -largest, largest).astype(dtype)
+
+
+def mean_model(coef: np.ndarray | None, intercept: float = 0.0, own_intercept: bool = False, d: int = 0) -> SharedModel:
+    """A shared model without directions."""
+    return SharedModel(np.zeros((d if coef is None else len(coef), 0)), coef, intercept, own_intercept)

@@ -28,7 +28,6 @@ from commonground.clipping.bounded import BoundedSum, rounding_margin
 from commonground.clipping.grid import CHUNK
 from commonground.clipping.sums import ClippedSums, DirectionSums, SizeCounts
 from commonground.data.users import Block
-from commonground.engines import sum_over_people
 from commonground.errors import BillboardError, InputError
 from commonground.gate import Randomness, Release
 from commonground.gate import gate as gate_module
@@ -160,11 +159,16 @@ def test_everybody_counts_once_however_the_rows_are_cut(n_blocks: int, monkeypat
     monkeypatch.setattr(cg.Users, "blocks", in_blocks)
     bins = np.random.default_rng(0).integers(0, 242, N_PEOPLE)
 
-    def counts(block: Block) -> SizeCounts:
-        return SizeCounts(np.bincount(bins[block.first : block.first + block.n_users], minlength=242))
+    class Bins:
+        def of(self, block: Block) -> SizeCounts:
+            return SizeCounts(np.bincount(bins[block.first : block.first + block.n_users], minlength=242))
 
-    np.testing.assert_array_equal(sum_over_people(users, counts).counts, np.bincount(bins, minlength=242))
-    sums = sum_over_people(users, lambda block: ClippedSums(block.X.sum(axis=0), 1.0, block.n_users))
+    class Totals:
+        def of(self, block: Block) -> ClippedSums:
+            return ClippedSums(block.X.sum(axis=0), 1.0, block.n_users)
+
+    np.testing.assert_array_equal(users.sum(Bins()).counts, np.bincount(bins, minlength=242))
+    sums = users.sum(Totals())
     assert sums.n_users == N_PEOPLE
     np.testing.assert_allclose(sums.value, whole.X.sum(axis=0), rtol=1e-12)
 

@@ -33,12 +33,16 @@ from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.clipping.sums import BinnedSums, ClippedSums, DirectionSums, PositiveSums, SizeCounts
 from commonground.data.users import Block
 from commonground.errors import CommongroundError
-from commonground.estimators.fedrep import private_fedrep as fedrep
+from commonground.estimators.fedrep import many_people
 from commonground.gate import Gate
 from commonground.gate import gate as gate_module
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
-from commonground.steps import coordinates, feature_energy, head_prior, initial_embedding, shared_mean
+from commonground.statistics.coordinates import FeatureMoments, ScaleProfiles
+from commonground.statistics.directions import Directions, FeatureEnergies
+from commonground.statistics.gradients import EmbeddingGradients, MeanGradients
+from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.residuals import ResidualGradients
 
 FEATURES = ("age", "height", "income", "dose")
 CELLS = (8675309.25, 271828.1828, 0.0031415926535, 6.02214076e11)  # one number for each feature that gives her away
@@ -132,12 +136,12 @@ def note_release(secrets: Secrets, bounded_sum: BoundedSum) -> None:
 
 @contextlib.contextmanager
 def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
-    """Note what every contribution function gives, for each block and for the canary alone, and what goes to the gate."""
+    """Note what every statistic gives, for each block and for the canary alone, and what goes to the gate."""
 
-    def noting(function: Callable[..., Any]) -> Callable[..., Any]:
-        def watch(block: Block, *arguments: Any) -> Any:
-            sums = function(block, *arguments)
-            for one in (sums, function(canary, *arguments)):
+    def noting(of: Callable[[Any, Block], Any]) -> Callable[[Any, Block], Any]:
+        def watch(statistic: Any, block: Block) -> Any:
+            sums = of(statistic, block)
+            for one in (sums, of(statistic, canary)):
                 note_sums(secrets, one)
             return sums
 
@@ -151,18 +155,11 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gate_module, "release", gate)
-        for module, name in (
-            (fedrep, "embedding_gradient_sums"),
-            (fedrep, "residual_gradient_sums"),
-            (feature_energy, "energy_counts"),
-            (shared_mean, "mean_gradient_sums"),
-            (initial_embedding, "direction_sums"),
-            (head_prior, "head_direction_sums"),
-            (head_prior, "head_noise_counts"),
-            (coordinates, "scale_profile_sums"),
-            (coordinates, "feature_moment_sums"),
-        ):
-            patch.setattr(module, name, noting(getattr(module, name)))
+        for statistic in (
+            EmbeddingGradients, ResidualGradients, FeatureEnergies, MeanGradients, Directions, HeadDirections, HeadNoise,
+            ScaleProfiles, FeatureMoments,
+        ):  # fmt: skip
+            patch.setattr(statistic, "of", noting(statistic.of))
         yield
 
 
@@ -282,7 +279,7 @@ def everything_written(folder: Path) -> tuple[Secrets, dict[str, Any]]:
         with listening(writings, "budget exhausted"):
             cg.PrivateFedRep(2, 1.0, simulation_seed=2).fit(users, ledger=InMemoryLedger(Budget(0.3, 1e-6)))
         with listening(writings, "interrupted"):
-            patch.setattr(fedrep, "_step", interrupt)
+            patch.setattr(many_people, "_step", interrupt)
             cg.PrivateFedRep(2, 1.0, simulation_seed=2).fit(users)
 
     model = cg.PrivateFedRep(2, 3.0, n_rounds=4, simulation_seed=2)
@@ -363,13 +360,13 @@ def leak_in_exception(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def leak_in_warning(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    original = fedrep.residual_gradient_sums
+    original = ResidualGradients.of
 
-    def warn(block: Block, *arguments: Any) -> Any:
+    def warn(statistic: ResidualGradients, block: Block) -> Any:
         warnings.warn(f"a row has label {block.y.min():.4g}", cg.errors.PrivacyWarning, stacklevel=2)
-        return original(block, *arguments)
+        return original(statistic, block)
 
-    patch.setattr(fedrep, "residual_gradient_sums", warn)
+    patch.setattr(ResidualGradients, "of", warn)
 
 
 def leak_in_file(patch: pytest.MonkeyPatch, folder: Path) -> None:

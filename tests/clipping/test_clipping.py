@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from commonground.statistics.SubspaceScores import SubspaceScores
 from scipy import sparse
 
 from commonground.clipping.bounded import BoundedScores, BoundedSum, rounding_margin
@@ -21,22 +22,22 @@ from commonground.clipping.sums import BinnedSums, DirectionSums, from_symmetric
 from commonground.data.users import Block
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.convex_gradients import convex_gradient_sums
-from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.statistics.directions import direction_sums, direction_sums_within, energy_counts
-from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
-from commonground.statistics.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
-from commonground.statistics.margins import margin_scores
-from commonground.statistics.moments import moment_sums
-from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
-from commonground.statistics.paper.altmin import normalised_pair_sums, system_sums
-from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums
-from commonground.statistics.residuals import residual_gradient_sums
-from commonground.statistics.sparse_features import feature_share_sums
-from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums
-from commonground.statistics.subspace_scores import subspace_scores
-from commonground.statistics.whitened import whitened_gradient_sums
-from populations import no_rows, ragged_block, replace_person, strange_people
+from commonground.statistics.convex_gradients import ConvexGradients
+from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
+from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
+from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
+from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
+from commonground.statistics.margins import MarginScores
+from commonground.statistics.moments import RowMoments
+from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.paper.altmin import NormalisedPairs, System
+from commonground.statistics.paper.fedrep import BatchGradients, Pairs
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.sparse_features import FeatureFrequencies
+from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
+from commonground.statistics.statistic import SharedModel
+from commonground.statistics.whitened import WhitenedGradients
+from populations import mean_model, no_rows, ragged_block, replace_person, strange_people
 
 D = 6
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
@@ -59,98 +60,90 @@ def csr(block: Block) -> Block:
     return replace(block, X=sparse.csr_array(block.X))
 
 
+PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept=True), SharedModel(U, W0, 0.1, True)
+MEAN_ALONE = SharedModel(NOTHING, W0, 0.1, True)
 STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
-    "gradient sizes": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).histogram("h"),
-    "gradients, low clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(
-        LOWEST + 1, "g"
+    "gradient sizes": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).histogram("h"),
+    "gradients, low clip": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).clipped_at(LOWEST + 1, "g"),
+    "gradients": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).clipped_at(121, "g"),
+    "gradients, mean and intercepts": lambda b: (
+        EmbeddingGradients(SharedModel(U, W0, 0.3, True), LOWEST).of(b).clipped_at(121, "g")
     ),
-    "gradients": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(121, "g"),
-    "gradients, mean and intercepts": lambda b: embedding_gradient_sums(b, U, W0, 0.3, True, LOWEST).clipped_at(
-        121, "g"
+    "gradients, high clip": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).clipped_at(LOWEST + WINDOW - 1, "g"),
+    "gradients, far window": lambda b: EmbeddingGradients(PLAIN, 1).of(b).clipped_at(2, "g"),
+    "gradients, high window": lambda b: EmbeddingGradients(PLAIN, N_BINS - WINDOW).of(b).clipped_at(N_BINS - 1, "g"),
+    "mean gradient sizes": lambda b: MeanGradients(mean_model(W0, 0.1, True), True, LOWEST).of(b).histogram("h"),
+    "mean gradients": lambda b: MeanGradients(mean_model(W0, 0.1, False), True, LOWEST).of(b).clipped_at(121, "m"),
+    "mean gradients, centred": lambda b: (
+        MeanGradients(mean_model(W0, 0.1, True), True, LOWEST).of(b).clipped_at(118, "m")
     ),
-    "gradients, high clip": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST).clipped_at(
-        LOWEST + WINDOW - 1, "g"
+    "mean features": lambda b: MeanFeatures(LOWEST).of(b).clipped_at(121, "f"),
+    "mean feature sizes": lambda b: MeanFeatures(LOWEST).of(b).histogram("f"),
+    "mean gradients after heads": lambda b: ResidualGradients(WITH_MEAN, LOWEST).of(b).clipped_at(119, "r"),
+    "mean gradients after heads, high clip": lambda b: (
+        ResidualGradients(WITH_MEAN, LOWEST).of(b).clipped_at(LOWEST + WINDOW - 1, "r")
     ),
-    "gradients, far window": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, 1).clipped_at(2, "g"),
-    "gradients, high window": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, N_BINS - WINDOW).clipped_at(
-        N_BINS - 1, "g"
+    "sizes after heads": lambda b: ResidualGradients(SharedModel(U, W0, 0.1, False), LOWEST).of(b).histogram("r"),
+    "directions": lambda b: Directions(mean_model(W0, 0.1, False)).of(b).bounded("d"),
+    "directions, centred": lambda b: Directions(mean_model(np.zeros(D), 0.0, True)).of(b).bounded("d"),
+    "directions within a subspace": lambda b: (
+        DirectionsWithin(mean_model(np.zeros(D), 0.0, True), U).of(b).bounded("d")
     ),
-    "mean gradient sizes": lambda b: mean_gradient_sums(b, W0, 0.1, True, True, LOWEST).histogram("h"),
-    "mean gradients": lambda b: mean_gradient_sums(b, W0, 0.1, False, True, LOWEST).clipped_at(121, "m"),
-    "mean gradients, centred": lambda b: mean_gradient_sums(b, W0, 0.1, True, True, LOWEST).clipped_at(118, "m"),
-    "mean features": lambda b: mean_feature_sums(b, LOWEST).clipped_at(121, "f"),
-    "mean feature sizes": lambda b: mean_feature_sums(b, LOWEST).histogram("f"),
-    "mean gradients after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, LOWEST).clipped_at(119, "r"),
-    "mean gradients after heads, high clip": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, LOWEST).clipped_at(
-        LOWEST + WINDOW - 1, "r"
+    "feature energy": lambda b: FeatureEnergies(True).of(b).bounded("e"),
+    "whitened gradients": lambda b: WhitenedGradients(PLAIN, LOWEST).of(b).clipped_at(121, "w"),
+    "whitened gradients, intercepts": lambda b: (
+        WhitenedGradients(WITH_INTERCEPTS, LOWEST).of(b).clipped_at(LOWEST + 1, "w")
     ),
-    "sizes after heads": lambda b: residual_gradient_sums(b, U, W0, 0.1, False, LOWEST).histogram("r"),
-    "directions": lambda b: direction_sums(b, W0, 0.1, False).bounded("d"),
-    "directions, centred": lambda b: direction_sums(b, np.zeros(D), 0.0, True).bounded("d"),
-    "directions within a subspace": lambda b: direction_sums_within(b, U, np.zeros(D), 0.0, True).bounded("d"),
-    "feature energy": lambda b: energy_counts(b, True).bounded("e"),
-    "whitened gradients": lambda b: whitened_gradient_sums(b, U, False, LOWEST).clipped_at(121, "w"),
-    "whitened gradients, intercepts": lambda b: whitened_gradient_sums(b, U, True, LOWEST).clipped_at(LOWEST + 1, "w"),
-    "whitened gradient sizes": lambda b: whitened_gradient_sums(b, U, False, LOWEST).histogram("w"),
-    "feature scales": lambda b: scale_profile_sums(b, W0, False, LOWEST).clipped_at(122, "s"),
-    "feature scale sizes": lambda b: scale_profile_sums(b, W0, True, LOWEST).histogram("s"),
-    "feature moments": lambda b: feature_moment_sums(b, False).bounded("m"),
-    "feature moments, centred": lambda b: feature_moment_sums(b, True).bounded("m"),
-    "gradients in other coordinates": lambda b: in_coordinates(
-        b, T, embedding_gradient_sums, U, None, 0.0, False, LOWEST
-    ).clipped_at(121, "g"),
-    "head directions": lambda b: head_direction_sums(b, U, W0, 0.1, True).bounded("d"),
-    "head noise": lambda b: head_noise_counts(b, U, None, 0.0, False).bounded("n"),
-    "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True).bounded("n"),
-    "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, 1.5).bounded("m"),
-    "moments, mean and intercepts": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, 0.5).bounded("m"),
-    "logistic gradients": lambda b: convex_gradient_sums(b, U, W0, 0.1, True, "logistic", False, LOWEST).clipped_at(
-        115, "l"
+    "whitened gradient sizes": lambda b: WhitenedGradients(PLAIN, LOWEST).of(b).histogram("w"),
+    "feature scales": lambda b: ScaleProfiles(W0, False, LOWEST).of(b).clipped_at(122, "s"),
+    "feature scale sizes": lambda b: ScaleProfiles(W0, True, LOWEST).of(b).histogram("s"),
+    "feature moments": lambda b: FeatureMoments(False).of(b).bounded("m"),
+    "feature moments, centred": lambda b: FeatureMoments(True).of(b).bounded("m"),
+    "gradients in other coordinates": lambda b: (
+        InCoordinates(T, EmbeddingGradients(PLAIN, LOWEST)).of(b).clipped_at(121, "g")
     ),
-    "logistic mean gradients": lambda b: convex_gradient_sums(
-        b, U, W0, 0.1, False, "logistic", True, LOWEST
-    ).clipped_at(116, "l"),
-    "Huber gradient sizes": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "huber", False, LOWEST).histogram(
-        "h"
+    "head directions": lambda b: HeadDirections(WITH_MEAN).of(b).bounded("d"),
+    "head noise": lambda b: HeadNoise(PLAIN).of(b).bounded("n"),
+    "moment sizes": lambda b: EmbeddingMomentSizes(WITH_MEAN).of(b).bounded("n"),
+    "moments": lambda b: EmbeddingMoments(PLAIN, 1.5).of(b).bounded("m"),
+    "moments, mean and intercepts": lambda b: EmbeddingMoments(WITH_MEAN, 0.5).of(b).bounded("m"),
+    "logistic gradients": lambda b: ConvexGradients(WITH_MEAN, "logistic", False, LOWEST).of(b).clipped_at(115, "l"),
+    "logistic mean gradients": lambda b: (
+        ConvexGradients(SharedModel(U, W0, 0.1, False), "logistic", True, LOWEST).of(b).clipped_at(116, "l")
     ),
-    "Huber gradients": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST).clipped_at(
-        117, "h"
+    "Huber gradient sizes": lambda b: ConvexGradients(PLAIN, "huber", False, LOWEST).of(b).histogram("h"),
+    "Huber gradients": lambda b: ConvexGradients(WITH_INTERCEPTS, "huber", False, LOWEST).of(b).clipped_at(117, "h"),
+    "AltMin as printed: pairs": lambda b: NormalisedPairs(8, 0.3).of(b).bounded("a"),
+    "AltMin as printed: matrix": lambda b: System(U, 8, False, 0.5, 0.3).of(b).matrix.bounded("a"),
+    "AltMin as printed: vector": lambda b: System(U, 8, False, 0.5, 0.3).of(b).vector.bounded("a"),
+    "AltMin as printed: matrix of quarters": lambda b: System(U, 8, True, 0.5, 0.3).of(b).matrix.bounded("a"),
+    "second moments": lambda b: RowMoments(SCALE).of(b).bounded("s"),
+    "ridge coefficients": lambda b: RowMoments(UNIT).of(b).bounded_ridge(0.7, 11.0, 0.4, "t"),
+    "paper: pairs": lambda b: Pairs(3.0).of(b).bounded("z"),
+    "subspaces": lambda b: SubspaceScores(SUBSPACES, False, False, 0.0).of(b).bounded("s"),
+    "subspaces, centred": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b).bounded("s"),
+    "paper: subspaces": lambda b: SubspaceScores(SUBSPACES, True, False, 0.7).of(b).bounded("s"),
+    "margins, k = 1": lambda b: MarginScores(SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).of(b).bounded("s"),
+    "margins, k = 2": lambda b: MarginScores(SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).of(b).bounded("s"),
+    "margins, k = 3": lambda b: MarginScores(SPACES, M, False, 0.1, 2.0, 1.0).of(b).bounded("s"),
+    "sparse: gradients": lambda b: (
+        SparseGradients(SharedModel(U, W0, 0.3, True), True, False, LOWEST).of(csr(b)).clipped_at(121, "g")
     ),
-    "AltMin as printed: pairs": lambda b: normalised_pair_sums(b, 8, 0.3).bounded("a"),
-    "AltMin as printed: matrix": lambda b: system_sums(b, U, 8, False, 0.5, 0.3).matrix.bounded("a"),
-    "AltMin as printed: vector": lambda b: system_sums(b, U, 8, False, 0.5, 0.3).vector.bounded("a"),
-    "AltMin as printed: matrix of quarters": lambda b: system_sums(b, U, 8, True, 0.5, 0.3).matrix.bounded("a"),
-    "second moments": lambda b: moment_sums(b, SCALE).bounded("s"),
-    "ridge coefficients": lambda b: moment_sums(b, UNIT).bounded_ridge(0.7, 11.0, 0.4, "t"),
-    "paper: pairs": lambda b: pair_sums(b, 3.0).bounded("z"),
-    "subspaces": lambda b: subspace_scores(b, SUBSPACES, False, False, 0.0).bounded("s"),
-    "subspaces, centred": lambda b: subspace_scores(b, SUBSPACES, False, True, 0.0).bounded("s"),
-    "paper: subspaces": lambda b: subspace_scores(b, SUBSPACES, True, False, 0.7).bounded("s"),
-    "margins, k = 1": lambda b: margin_scores(b, SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).bounded("s"),
-    "margins, k = 2": lambda b: margin_scores(b, SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).bounded("s"),
-    "margins, k = 3": lambda b: margin_scores(b, SPACES, M, False, 0.1, 2.0, 1.0).bounded("s"),
-    "sparse: gradients": lambda b: sparse_gradient_sums(csr(b), U, W0, 0.3, True, True, False, LOWEST).clipped_at(
-        121, "g"
+    "sparse: gradients, far window": lambda b: SparseGradients(PLAIN, True, False, 1).of(csr(b)).clipped_at(2, "g"),
+    "sparse: gradient sizes": lambda b: SparseGradients(PLAIN, True, False, LOWEST).of(csr(b)).histogram("h"),
+    "sparse: mean gradients": lambda b: (
+        SparseGradients(MEAN_ALONE, False, True, LOWEST).of(csr(b)).clipped_at(118, "m")
     ),
-    "sparse: gradients, far window": lambda b: sparse_gradient_sums(
-        csr(b), U, None, 0.0, False, True, False, 1
-    ).clipped_at(2, "g"),
-    "sparse: gradient sizes": lambda b: sparse_gradient_sums(
-        csr(b), U, None, 0.0, False, True, False, LOWEST
-    ).histogram("h"),
-    "sparse: mean gradients": lambda b: sparse_gradient_sums(
-        csr(b), NOTHING, W0, 0.1, True, False, True, LOWEST
-    ).clipped_at(118, "m"),
-    "sparse: mean gradients, far window": lambda b: sparse_gradient_sums(
-        csr(b), NOTHING, W0, 0.1, True, False, True, 1
-    ).clipped_at(2, "m"),
-    "sparse: mean gradients after heads": lambda b: sparse_gradient_sums(
-        csr(b), U, W0, 0.1, True, False, False, LOWEST
-    ).clipped_at(119, "r"),
-    "sparse: pairs": lambda b: pair_direction_sums(csr(b), np.array([0, 2, 3]), W0, 0.1, True).bounded("p"),
-    "sparse: feature energy": lambda b: energy_counts(csr(b), True).bounded("e"),
-    "sparse: feature shares": lambda b: feature_share_sums(csr(b)).bounded("f"),
-    "paper: gradients": lambda b: batch_gradient_sums(b, U, 2, 4, 0.7).bounded("p"),
+    "sparse: mean gradients, far window": lambda b: (
+        SparseGradients(MEAN_ALONE, False, True, 1).of(csr(b)).clipped_at(2, "m")
+    ),
+    "sparse: mean gradients after heads": lambda b: (
+        SparseGradients(WITH_MEAN, False, False, LOWEST).of(csr(b)).clipped_at(119, "r")
+    ),
+    "sparse: pairs": lambda b: PairDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3])).of(csr(b)).bounded("p"),
+    "sparse: feature energy": lambda b: FeatureEnergies(True).of(csr(b)).bounded("e"),
+    "sparse: feature shares": lambda b: FeatureFrequencies().of(csr(b)).bounded("f"),
+    "paper: gradients": lambda b: BatchGradients(U, 2, 4, 0.7).of(b).bounded("p"),
 }
 
 
@@ -199,7 +192,9 @@ def test_two_opposite_people_reach_the_sensitivity() -> None:
     rows = np.random.default_rng(1).standard_normal((20, D))
     labels = 1e6 * (rows @ W0)
     value = [
-        mean_gradient_sums(replace_person(block, 2, rows, sign * labels), np.zeros(D), 0.0, False, False, LOWEST)
+        MeanGradients(mean_model(np.zeros(D), 0.0, False), False, LOWEST).of(
+            replace_person(block, 2, rows, sign * labels)
+        )
         for sign in (1, -1)
     ]
     sums = [v.clipped_at(121, "m") for v in value]
@@ -263,7 +258,7 @@ def test_binned_sums_clip_at_every_edge_like_the_slow_version(seed: int) -> None
 @pytest.mark.parametrize("lowest", [-20, 0, N_BINS - 10])
 def test_nothing_is_clipped_where_the_grid_has_no_bins(lowest: int) -> None:
     """Behind the last bin, which holds whatever is large, a window would pass on contributions of any size as they are."""
-    sums = mean_feature_sums(Block(np.full((2, D), 1e100), np.zeros(2), np.array([0, 2]), 0), lowest)
+    sums = MeanFeatures(lowest).of(Block(np.full((2, D), 1e100), np.zeros(2), np.array([0, 2]), 0))
     for edge in range(lowest + 1, lowest + WINDOW):
         if 1 <= edge < N_BINS:
             assert np.linalg.norm(sums.clipped_at(edge, "f").value) == pytest.approx(lower_edge(edge))

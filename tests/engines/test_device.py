@@ -15,11 +15,11 @@ import torch
 import commonground as cg
 from commonground.clipping.grid import bins_of
 from commonground.data.users import Users
-from commonground.engines.device import DeviceEngine, size_bins
-from commonground.engines.local import sum_over_blocks
+from commonground.engines.device import DeviceReader, size_bins
 from commonground.errors import InputError
-from commonground.statistics.coordinates import in_coordinates
-from commonground.statistics.gradients import embedding_gradient_sums
+from commonground.statistics.coordinates import InCoordinates
+from commonground.statistics.gradients import EmbeddingGradients
+from commonground.statistics.statistic import SharedModel
 from populations import random_person, strange_people
 
 NO_GPU = "needs an NVIDIA GPU with CuPy"
@@ -55,10 +55,10 @@ def plain_rows(X: Any, transform: np.ndarray) -> Any:
 
 
 @pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch) -> DeviceEngine:
+def engine(monkeypatch: pytest.MonkeyPatch) -> DeviceReader:
     kernels = SimpleNamespace(person_gradients=plain_gradients, weighted_sum=plain_sum, transformed=plain_rows)
     monkeypatch.setitem(sys.modules, "commonground.statistics.kernels.cuda", kernels)
-    made = object.__new__(DeviceEngine)
+    made = object.__new__(DeviceReader)
     made.device, made._rows, made._transform, made._weights = torch.device("cpu"), [], None, None
     return made
 
@@ -79,14 +79,15 @@ def test_bins_are_those_of_the_processor() -> None:
 
 
 @pytest.mark.parametrize("with_mean", [False, True])
-def test_sums_histograms_and_clips_are_those_of_the_processor(engine: DeviceEngine, with_mean: bool) -> None:
+def test_sums_histograms_and_clips_are_those_of_the_processor(engine: DeviceReader, with_mean: bool) -> None:
     users = ragged(300)
     weights = np.random.default_rng(1).integers(0, 5, users.n_users) / 4
     users = users.weighted(weights)
     embedding = np.linalg.qr(np.random.default_rng(2).standard_normal((6, 2)))[0]
-    public = (embedding, np.ones(6) if with_mean else None, 0.3 if with_mean else 0.0, True, 113)
-    ours = engine.sum_over_people(users, embedding_gradient_sums, *public)
-    expected = embedding_gradient_sums(next(users.blocks()), *public)
+    model = SharedModel(embedding, np.ones(6) if with_mean else None, 0.3 if with_mean else 0.0, True)
+    asked = EmbeddingGradients(model, 113)
+    ours = engine.sum(users, asked)
+    expected = asked.of(next(users.blocks()))
     assert ours.total_weight == expected.total_weight
     np.testing.assert_array_equal(ours.whole_histogram("h").value, expected.whole_histogram("h").value)
     np.testing.assert_array_equal(ours.histogram("h").value, expected.histogram("h").value)
@@ -96,60 +97,60 @@ def test_sums_histograms_and_clips_are_those_of_the_processor(engine: DeviceEngi
         assert mine.sensitivity == pytest.approx(theirs.sensitivity, rel=1e-9)
 
 
-def test_who_takes_part_may_change_from_sum_to_sum(engine: DeviceEngine) -> None:
-    everybody, public = ragged(200), (np.eye(6)[:, :2], None, 0.0, False, 113)
+def test_who_takes_part_may_change_from_sum_to_sum(engine: DeviceReader) -> None:
+    everybody, asked = ragged(200), EmbeddingGradients(SharedModel(np.eye(6)[:, :2]), 113)
     rng = np.random.default_rng(4)
     for _ in range(3):
         some = everybody.weighted((rng.random(everybody.n_users) < 0.3).astype(float))
-        ours = engine.sum_over_people(some, embedding_gradient_sums, *public)
-        expected = sum_over_blocks(some, embedding_gradient_sums, *public)
+        ours = engine.sum(some, asked)
+        expected = some.sum(asked)
         assert ours.total_weight == expected.total_weight
         np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
 
 
-def test_people_of_later_blocks_keep_their_own_weights(engine: DeviceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_people_of_later_blocks_keep_their_own_weights(engine: DeviceReader, monkeypatch: pytest.MonkeyPatch) -> None:
     users = ragged(300)
     users = users.weighted(np.random.default_rng(1).integers(1, 2**10, users.n_users) / 2.0**10)
-    public = (np.eye(6)[:, :2], None, 0.0, False, 113)
-    expected = embedding_gradient_sums(next(users.blocks()), *public)
+    asked = EmbeddingGradients(SharedModel(np.eye(6)[:, :2]), 113)
+    expected = asked.of(next(users.blocks()))
     in_one = Users.blocks
     monkeypatch.setattr(Users, "blocks", lambda self, max_bytes=None: in_one(self, 6000))
-    ours = engine.sum_over_people(users, embedding_gradient_sums, *public)
+    ours = engine.sum(users, asked)
     assert len(engine._rows) > 3
     np.testing.assert_array_equal(ours.whole_histogram("h").value, expected.whole_histogram("h").value)
     np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
 
 
-def test_nothing_is_clipped_outside_the_window(engine: DeviceEngine) -> None:
-    sums = engine.sum_over_people(ragged(10), embedding_gradient_sums, np.eye(6)[:, :2], None, 0.0, False, 113)
+def test_nothing_is_clipped_outside_the_window(engine: DeviceReader) -> None:
+    sums = engine.sum(ragged(10), EmbeddingGradients(SharedModel(np.eye(6)[:, :2], None, 0.0, False), 113))
     for edge in (113, 113 + 16, 242):
         with pytest.raises(ValueError, match="outside the window"):
             sums.clipped_at(edge, "c")
 
 
-def test_rows_are_seen_in_the_coordinates_asked_for(engine: DeviceEngine) -> None:
-    users, public = ragged(200), (np.eye(6)[:, :2], None, 0.0, False, 113)
+def test_rows_are_seen_in_the_coordinates_asked_for(engine: DeviceReader) -> None:
+    users, asked = ragged(200), EmbeddingGradients(SharedModel(np.eye(6)[:, :2]), 113)
     turned = np.random.default_rng(5).standard_normal((6, 6))
     for transform in (turned, np.arange(1.0, 7.0), turned.T.copy()):
-        ours = engine.sum_over_people(users, in_coordinates, transform, embedding_gradient_sums, *public)
-        expected = sum_over_blocks(users, in_coordinates, transform, embedding_gradient_sums, *public)
+        ours = engine.sum(users, InCoordinates(transform, asked))
+        expected = users.sum(InCoordinates(transform, asked))
         np.testing.assert_allclose(ours.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
-    plain = engine.sum_over_people(users, embedding_gradient_sums, *public)
-    expected = sum_over_blocks(users, embedding_gradient_sums, *public)
+    plain = engine.sum(users, asked)
+    expected = users.sum(asked)
     np.testing.assert_allclose(plain.clipped_at(121, "c").value, expected.clipped_at(121, "c").value, atol=1e-9)
 
 
-def test_a_fit_is_the_same_wherever_the_rounds_are_read(engine: DeviceEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_is_the_same_wherever_the_rounds_are_read(engine: DeviceReader, monkeypatch: pytest.MonkeyPatch) -> None:
     users, _ = cg.datasets.make_shared_subspace(400, rows_per_user=6, n_features=8, seed=0)
     settings = {"epsilon": 8.0, "n_rounds": 3, "simulation_seed": 1, "shared_mean": False}
     here = cg.PrivateFedRep(**settings).fit(users)
-    monkeypatch.setattr(DeviceEngine, "__init__", lambda self, device: self.__dict__.update(vars(engine)))
+    monkeypatch.setattr(DeviceReader, "__init__", lambda self, device: self.__dict__.update(vars(engine)))
     there = cg.PrivateFedRep(device="cuda", **settings).fit(users)
     np.testing.assert_allclose(there.billboard_.embedding, here.billboard_.embedding, atol=1e-7)
 
 
-def test_private_sums_do_not_print(engine: DeviceEngine) -> None:
-    sums = engine.sum_over_people(ragged(10), embedding_gradient_sums, np.eye(6)[:, :2], None, 0.0, False, 113)
+def test_private_sums_do_not_print(engine: DeviceReader) -> None:
+    sums = engine.sum(ragged(10), EmbeddingGradients(SharedModel(np.eye(6)[:, :2], None, 0.0, False), 113))
     assert repr(sums) == "<DeviceSums: private>"
 
 

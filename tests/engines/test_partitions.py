@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from commonground.engines.local import add_up
 
 from commonground.clipping.sums import ClippedSums
 from commonground.data.columns import Columns
 from commonground.data.ids import canonical_ids
 from commonground.data.sources import ParquetSource
 from commonground.data.users import Users
-from commonground.engines.local import add_up
 from commonground.engines.partitions import FilePart, FilePeople, Reader, Reading, SplitPart, lie_apart, partition_of
 from commonground.errors import InputError
 

@@ -178,18 +178,19 @@ class Killing:
     def __init__(self, engine: Any, kill: Callable[[], None]) -> None:
         self.engine, self.kill, self.sums = engine, kill, 0
 
-    def sum_over_people(self, users: cg.Users, block_sum: Callable[..., Any], *public: Any) -> Any:
+    def sum(self, weights: Any, statistic: Any) -> Any:
         self.sums += 1
         if self.sums != 3:
-            return self.engine.sum_over_people(users, block_sum, *public)
+            return self.engine.sum(weights, statistic)
 
-        def slowly(block: Any, block_sum: Callable[..., Any], *public: Any) -> Any:
-            time.sleep(0.1)
-            return block_sum(block, *public)
+        class Slowly:
+            def of(self, block: Any) -> Any:
+                time.sleep(0.1)
+                return statistic.of(block)
 
         killer = threading.Timer(0.2, self.kill)
         killer.start()
-        total = self.engine.sum_over_people(users, slowly, block_sum, *public)
+        total = self.engine.sum(weights, Slowly())
         killer.join()
         return total
 

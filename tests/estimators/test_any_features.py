@@ -5,9 +5,8 @@ import pytest
 
 import commonground as cg
 from commonground.denoise.spectra import differ, true_variances
-from commonground.engines import sum_over_people
 from commonground.heads.ridge import fit_heads
-from commonground.statistics.coordinates import feature_moment_sums
+from commonground.statistics.coordinates import FeatureMoments
 from commonground.steps.coordinates import coefficients_for_features, seen_in_coordinates
 
 D = 20
@@ -62,7 +61,7 @@ def test_a_shared_mean_comes_back_to_the_features_own_units() -> None:
 def test_alike_features_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr(
-        cg.estimators.fedrep.private_fedrep, "seen_in_coordinates", lambda users, T: seen.append(T) or users
+        cg.estimators.fedrep.many_people, "seen_in_coordinates", lambda users, T: seen.append(T) or users
     )
     for seed in range(3):
         users, _ = cg.datasets.make_shared_subspace(3000, n_features=D, seed=seed)
@@ -96,9 +95,7 @@ def test_who_takes_no_part_in_a_sum_takes_none_in_other_coordinates() -> None:
     T, weights = np.diag(np.arange(1.0, D + 1)), (np.arange(60) % 3 == 0).astype(float)
     some = seen_in_coordinates(users, T).weighted(weights)
     expected = seen_in_coordinates(users.weighted(weights), T)
-    sums = [
-        sum_over_people(each, feature_moment_sums, False) for each in (some, expected, seen_in_coordinates(users, T))
-    ]
+    sums = [each.sum(FeatureMoments(False)) for each in (some, expected, seen_in_coordinates(users, T))]
     assert [one.n_users for one in sums] == [20, 20, 60]
     np.testing.assert_array_equal(sums[0].value, sums[1].value)
 

@@ -1,11 +1,11 @@
 """The exponential mechanisms: exact distribution, exact privacy on a net, and what they are good for."""
 
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
+from commonground.statistics.SubspaceScores import SubspaceScores
 from scipy.special import log_softmax
 from scipy.stats import chisquare
 
@@ -23,8 +23,7 @@ from commonground.public_draws import (
     subspace_net,
     subspaces_around,
 )
-from commonground.statistics.margins import margin_scores
-from commonground.statistics.subspace_scores import subspace_scores
+from commonground.statistics.margins import MarginScores
 from populations import ragged_block, replace_person, strange_people
 
 EPSILON = 0.8
@@ -44,7 +43,7 @@ def test_the_published_subspace_has_the_exact_distribution(seed: int | None) -> 
     """1,500 fits on a net of eight: chi-square against the textbook's formula, false-alarm rate 1e-6; 3/2 ε is rejected."""
     block = ragged_block(3, n_users=25, d=2, low=4, high=8)
     users, net = as_users(block), subspace_net(2, 1, 0.25)
-    value = subspace_scores(block, net, True, False, 2.0).value
+    value = SubspaceScores(net, True, False, 2.0).of(block).value
     counts = np.zeros(len(net))
     model = cg.ExponentialSubspace(
         1, EPSILON, recipe="paper", candidates="net", net_width=0.25, loss_bound=2.0, keep_heads=False
@@ -63,11 +62,11 @@ def test_the_published_subspace_has_the_exact_distribution(seed: int | None) -> 
 NET = subspace_net(3, 1, 0.25)
 M = sign_projection(3, 6, public_generator(0, "tests"))
 SCORES = {
-    "P1 Algorithm 4": (3, partial(subspace_scores, candidates=NET, half=True, centred=False, loss_bound=1.0)),
-    "ours": (3, partial(subspace_scores, candidates=NET, half=False, centred=True, loss_bound=0.0)),
+    "P1 Algorithm 4": (3, SubspaceScores(candidates=NET, half=True, centred=False, loss_bound=1.0).of),
+    "ours": (3, SubspaceScores(candidates=NET, half=False, centred=True, loss_bound=0.0).of),
     "P2 Algorithm 3": (
         6,
-        partial(margin_scores, candidates=1.4 * NET, projection=M, half=True, margin=0.1, length=1.0, radius=1.0),
+        MarginScores(candidates=1.4 * NET, projection=M, half=True, margin=0.1, length=1.0, radius=1.0).of,
     ),
 }
 

@@ -23,10 +23,11 @@ from commonground.estimators.fedrep.few_people import (
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.metrics import subspace_distance
-from commonground.statistics.directions import direction_sums, direction_sums_within
-from commonground.statistics.whitened import _FREE, _RIDGE, whitened_gradient_sums
+from commonground.statistics.directions import Directions, DirectionsWithin
+from commonground.statistics.statistic import SharedModel
+from commonground.statistics.whitened import _FREE, _RIDGE, WhitenedGradients
 from commonground.steps.initial_embedding import LOOKS, release_embedding_in_looks, release_initial_embedding
-from populations import ragged_block
+from populations import mean_model, ragged_block
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])
@@ -47,7 +48,7 @@ def test_whitened_gradients_against_the_slow_formula(d: int, local_intercept: bo
         theta = np.linalg.solve(X.T @ X + ridge * penalty, X.T @ y)
         v = U.T @ theta
         total += d * (1 + _RIDGE) / (seen * v @ v) * np.outer(v, theta - U @ v)
-    sums = whitened_gradient_sums(block, U, local_intercept, lowest=100)
+    sums = WhitenedGradients(SharedModel(U, own_intercept=local_intercept), 100).of(block)
     np.testing.assert_allclose(sums.raw.sum(axis=0), total, rtol=1e-6, atol=1e-6 * np.abs(total).max())
     assert sums.counts.sum() == block.n_users
 
@@ -88,21 +89,23 @@ def test_guesses_see_more_than_gradients() -> None:
     tilt = np.linalg.qr(np.random.default_rng(3).standard_normal((50, 2)))[0]
     U = np.linalg.qr(truth.embedding + 0.02 * tilt)[0]
     missed = truth.embedding - U @ (U.T @ truth.embedding)
-    signal = float((whitened_gradient_sums(block, U, False, 1).unit.sum(axis=0).T * missed).sum())
+    signal = float(
+        (WhitenedGradients(SharedModel(U, own_intercept=False), 1).of(block).unit.sum(axis=0).T * missed).sum()
+    )
     signal /= 2000 * float(np.linalg.norm(missed, axis=0).mean())  # people of one length each: mean cosine
     assert signal == pytest.approx((8 / 48) ** 0.5, rel=0.05)
 
 
 def test_looks_within_a_subspace(seed: int) -> None:
     block = ragged_block(seed, d=9)
-    public = np.zeros(9), 0.0, False
+    model = mean_model(np.zeros(9))
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((9, 4)))[0]
     one_by_one = np.zeros((4, 4))
     for lo, hi in zip(block.offsets[:-1], block.offsets[1:], strict=True):
         alone = cg.data.users.Block(block.X[lo:hi], block.y[lo:hi], np.array([0, hi - lo]), 0)
-        within = Q.T @ direction_sums(alone, *public).second_moment @ Q
+        within = Q.T @ Directions(model).of(alone).second_moment @ Q
         one_by_one += within / np.trace(within)
-    np.testing.assert_allclose(direction_sums_within(block, Q, *public).second_moment, one_by_one, atol=1e-9)
+    np.testing.assert_allclose(DirectionsWithin(model, Q).of(block).second_moment, one_by_one, atol=1e-9)
 
 
 def test_looks_add_up_as_likelihoods_do() -> None:
@@ -122,13 +125,13 @@ def test_several_looks_find_more_than_one() -> None:
     distances = []
     for seed in range(4):
         gate = Gate(InMemoryLedger(Budget(10.0, 1e-6)), randomness_from(seed))
-        one = release_initial_embedding(users, 2, None, False, gate, mu)
-        several = release_embedding_in_looks(users, 2, False, gate, mu)
+        one = release_initial_embedding(users, 2, mean_model(np.zeros(50)), gate, mu)
+        several = release_embedding_in_looks(users, 2, mean_model(np.zeros(50)), gate, mu)
         distances.append([subspace_distance(U, truth.embedding) ** 2 for U in (one, several)])
     assert np.mean(distances, axis=0)[1] < np.mean(distances, axis=0)[0] - 0.1
 
 
-class FixedDoor:
+class FixedGate:
     """Lets nothing through: what it releases is drawn without a look at the sum."""
 
     def __init__(self) -> None:
@@ -142,13 +145,13 @@ class FixedDoor:
 
 
 def test_everything_is_made_of_releases() -> None:
-    """Two populations behind one door that tells nothing of them end in the same embedding, and μ² is spent to the end."""
+    """Two populations behind one gate that tells nothing of them end in the same embedding, and μ² is spent to the end."""
     found, shares = [], {s.name: (s.part / s.repeats) ** 0.5 for s in plan_for_few(12.0)}
     for seed in (1, 2):
         users, _ = cg.datasets.make_shared_subspace(60, n_features=8, seed=seed)
-        gate = FixedDoor()
-        U = release_embedding_in_looks(users, 2, False, gate, shares["init"])  # type: ignore[arg-type]
-        found.append(rounds_for_few(users, U, False, gate, shares, lambda: None))  # type: ignore[arg-type]
+        gate = FixedGate()
+        U = release_embedding_in_looks(users, 2, mean_model(np.zeros(8)), gate, shares["init"])  # type: ignore[arg-type]
+        found.append(rounds_for_few(users, SharedModel(U), gate, shares, lambda: None).embedding)  # type: ignore[arg-type]
         assert len(gate.costs) == len(LOOKS) + N_ROUNDS + N_ROUNDS // SIZES_EVERY
         assert sum(mu**2 for mu in gate.costs) == pytest.approx(1.0)
     np.testing.assert_array_equal(found[0], found[1])

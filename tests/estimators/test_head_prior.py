@@ -8,7 +8,8 @@ import pytest
 
 import commonground as cg
 from commonground.data.users import Block
-from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
+from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.statistic import SharedModel
 from populations import ragged_block
 
 D = 20
@@ -70,9 +71,9 @@ def test_statistics_of_heads_against_a_slow_version(local_intercept: bool, seed:
             v = np.linalg.lstsq(A, r, rcond=None)[0]
             moment += np.outer(v, v) / (v @ v)
             ratios.append(2 * ((r - A @ v) ** 2).sum() / dof / (v @ v))
-    public = U, w, 0.3, local_intercept
-    np.testing.assert_allclose(head_direction_sums(block, *public).second_moment, moment, atol=1e-3)
-    counts = head_noise_counts(block, *public).counts
+    model = SharedModel(U, w, 0.3, local_intercept)
+    np.testing.assert_allclose(HeadDirections(model).of(block).second_moment, moment, atol=1e-3)
+    counts = HeadNoise(model).of(block).counts
     assert counts[1:].sum() == len(ratios)
     assert abs(np.repeat(np.arange(len(counts)), counts.astype(int))[-len(ratios) :].mean()
                - np.mean(np.floor(np.log2(ratios)) + 121)) < 0.2  # fmt: skip
@@ -81,5 +82,5 @@ def test_statistics_of_heads_against_a_slow_version(local_intercept: bool, seed:
 def test_labels_of_any_scale_have_the_same_prior() -> None:
     block = ragged_block(3)
     louder = Block(block.X, 1e6 * block.y, block.offsets, first=0)
-    public = np.eye(6)[:, :2], None, 0.0, False
-    np.testing.assert_array_equal(head_noise_counts(block, *public).counts, head_noise_counts(louder, *public).counts)
+    model = SharedModel(np.eye(6)[:, :2])
+    np.testing.assert_array_equal(HeadNoise(model).of(block).counts, HeadNoise(model).of(louder).counts)

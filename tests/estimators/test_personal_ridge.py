@@ -9,7 +9,6 @@ import pytest
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.clipping.sums import ridge_sensitivity
-from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
     METHODS,
@@ -20,7 +19,7 @@ from commonground.estimators.personal_ridge import (
 )
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.ledger.durable import summary
-from commonground.statistics.moments import moment_sums
+from commonground.statistics.moments import RowMoments
 
 BOUNDS = {"feature_bounds": (0.0, 1.0), "label_bounds": (-1.0, 1.0)}
 
@@ -177,10 +176,9 @@ def test_one_person_can_move_the_solution_by_nearly_half_of_what_the_theorem_all
     assert ridge_sensitivity(4, 2.0, 10.0, 0.5) == pytest.approx(2 * 2 * (1 + 2 * 0.5) / (2.0 * 10))
     X = np.vstack([np.zeros((9, 1)), [[1.0]]])
     bounded = [
-        sum_over_people(
-            cg.Users.from_arrays(X, np.append(np.zeros(9), label), np.arange(10)),
-            lambda block: moment_sums(block, unit_scale(np.zeros(1), np.ones(1), -1.0, 1.0, intercept=False)),
-        ).bounded_ridge(1.0, 10.0, coefficient_radius(1.0, 1), "θ")
+        cg.Users.from_arrays(X, np.append(np.zeros(9), label), np.arange(10))
+        .sum(RowMoments(unit_scale(np.zeros(1), np.ones(1), -1.0, 1.0, intercept=False)))
+        .bounded_ridge(1.0, 10.0, coefficient_radius(1.0, 1), "θ")
         for label in (1.0, -1.0)
     ]
     moved = abs(float(bounded[0].value[0] - bounded[1].value[0]))

@@ -12,26 +12,29 @@ from typing import Any
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
-from test_federation import ARGUMENTS, W0, D, K, U
+from test_federation import ASKED, W0, D, K, U
 
 import commonground as cg
 from commonground.audit.gates import Recorder
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.grid import N_BINS, lower_edge
-from commonground.engines import sum_over_people
 from commonground.federated.node import Node, node_of
 from commonground.federated.questions import (
     CATALOGUE,
     METHODS,
-    MOST_ARGUMENTS,
+    MOST_VALUES,
     Noised,
     Question,
     QuestionError,
-    checked,
+    question_from,
 )
-from commonground.federated.wire import WireError, pack, pack_question, unpack, unpack_question
-from commonground.statistics.gradients import WINDOW
-from populations import ragged_block, replace_person, strange_people
+from commonground.federated.wire import WireError, pack, pack_question, unpack
+from commonground.statistics.convex_gradients import SignedLabels
+from commonground.statistics.directions import Directions, FeatureEnergies
+from commonground.statistics.embedding_moments import EmbeddingMoments
+from commonground.statistics.gradients import EmbeddingGradients
+from commonground.statistics.statistic import WINDOW, SharedModel, Statistic
+from populations import mean_model, ragged_block, replace_person, strange_people
 
 N = 12
 LOWEST = 110
@@ -70,18 +73,16 @@ def noised(method: str = "bounded", *arguments: int, mu: float = 0.1, people: in
 
 def honest_questions() -> list[Question]:
     questions = []
-    for name, public in ARGUMENTS.items():
-        entry = CATALOGUE[name]
-        inner = entry if entry.gives is not None else next(CATALOGUE[a.__name__] for a in public if callable(a))
-        assert inner.gives is not None
-        for method in METHODS[inner.gives]:
-            questions.append(Question(name, public, noised(method, *([LOWEST + 5] if method == "clipped_at" else []))))
+    for statistic in ASKED.values():
+        for method in METHODS[statistic.innermost.gives]:
+            edge = [LOWEST + 5] if method == "clipped_at" else []
+            questions.append(Question(statistic, noised(method, *edge)))
     return questions
 
 
 def mean_feature_question(lowest: Any, edge: Any) -> RecordDict:
-    config = {"ask": "mean_feature_sums", "arguments": 1, "argument 0": lowest, "method": "clipped_at", "name": "s"}
-    return pack({**config, "method arguments": [edge], "mu": 0.1, "people": N})
+    config = {"ask": "MeanFeatures", "lowest": lowest, "noised method": "clipped_at", "noised name": "s"}
+    return pack({**config, "noised arguments": [edge], "noised mu": 0.1, "noised people": N})
 
 
 def refused(node: Node, records: RecordDict) -> str:
@@ -128,33 +129,33 @@ def test_thresholds_on_the_grid_are_answered(node: Node, edge: int) -> None:
 
 
 WRONG = {
-    "a name that is a program": ("name", "x" * 201),
-    "a name that is no text": ("name", 3),
-    "a name over two lines": ("name", "a\nb"),
-    "no cost": ("mu", 0.0),
-    "a whole number for a cost": ("mu", 1),
-    "a cost that is nothing": ("mu", math.nan),
-    "a cost without end": ("mu", math.inf),
-    "so little that the noise is infinite": ("mu", 1e-300),
-    "fewer people than are here": ("people", N - 1),
-    "people without number": ("people", 10**15),
-    "half a person": ("people", float(N)),
-    "a method of Python's": ("method", "__init__"),
-    "a method for another sum": ("method", "bounded"),
-    "two edges": ("method arguments", [112, 113]),
-    "no edge": ("method arguments", []),
-    "an edge that is no number": ("method arguments", ["112"]),
-    "an edge in between": ("method arguments", [112.5]),
-    "an edge that is true": ("method arguments", [True]),
-    "more arguments than there are": ("arguments", 2),
-    "arguments without end": ("arguments", 10**12),
-    "fewer than none": ("arguments", -1),
-    "a yes for a number of arguments": ("arguments", True),
-    "a window that starts in between": ("argument 0", 110.0),
-    "a window that is true": ("argument 0", True),
-    "a list for a number": ("argument 0", [110, 111]),
+    "a name that is a program": ("noised name", "x" * 201),
+    "a name that is no text": ("noised name", 3),
+    "a name over two lines": ("noised name", "a\nb"),
+    "no cost": ("noised mu", 0.0),
+    "a whole number for a cost": ("noised mu", 1),
+    "a cost that is nothing": ("noised mu", math.nan),
+    "a cost without end": ("noised mu", math.inf),
+    "so little that the noise is infinite": ("noised mu", 1e-300),
+    "fewer people than are here": ("noised people", N - 1),
+    "people without number": ("noised people", 10**15),
+    "half a person": ("noised people", float(N)),
+    "a method of Python's": ("noised method", "__init__"),
+    "a method for another sum": ("noised method", "bounded"),
+    "two edges": ("noised arguments", [112, 113]),
+    "no edge": ("noised arguments", []),
+    "an edge that is no number": ("noised arguments", ["112"]),
+    "an edge in between": ("noised arguments", [112.5]),
+    "an edge that is true": ("noised arguments", [True]),
+    "a value of another statistic": ("constant", 2.0),
+    "another statistic": ("ask", "FeatureEnergies"),
+    "no statistic": ("ask", True),
+    "a window that starts in between": ("lowest", 110.0),
+    "a window that is true": ("lowest", True),
+    "a list for a number": ("lowest", [110, 111]),
     "something that nobody asked for": ("rows", True),
-    "a function that nodes do not know": ("function 0", "eval"),
+    "a program": ("ask", "eval"),
+    "a statistic within one that has none": ("statistic", "MeanFeatures"),
 }
 
 
@@ -168,47 +169,61 @@ def test_every_field_is_checked(node: Node, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "public",
+    ("name", "value"),
     [
-        (U, W0, 0.5, True),
-        (U, W0, 0.5, True, 110, 110),
-        (U, W0, np.nan, True, 110),
-        (U, W0, 0.5, 1, 110),
-        (U * np.inf, W0, 0.5, True, 110),
-        (U, W0 * np.nan, 0.5, True, 110),
-        (np.ones((D, D + 1)), W0, 0.5, True, 110),
-        (np.ones((D, 0)), W0, 0.5, True, 110),
-        (W0, W0, 0.5, True, 110),
-        (U, U, 0.5, True, 110),
-        (U.astype(np.complex128), W0, 0.5, True, 110),
-        (U, W0, "0.5", True, 110),
+        ("lowest", None),
+        ("more", 110),
+        ("model.intercept", np.nan),
+        ("model.own_intercept", 1),
+        ("model.embedding", U * np.inf),
+        ("model.coef", W0 * np.nan),
+        ("model.embedding", np.ones((D, D + 1))),
+        ("model.embedding", np.ones((D, 0))),
+        ("model.embedding", W0),
+        ("model.coef", U),
+        ("model.embedding", U.astype(np.complex128)),
+        ("model.intercept", "0.5"),
+        ("model", 1),
     ],
-    ids=range(12),
+    ids=range(13),
 )
-def test_arguments_are_what_the_table_says(node: Node, public: tuple[Any, ...]) -> None:
-    refused(node, pack_question(Question("embedding_gradient_sums", public, noised("histogram"))))
+def test_values_are_what_the_statistic_says(node: Node, name: str, value: Any) -> None:
+    config, arrays = unpack(
+        pack_question(Question(EmbeddingGradients(SharedModel(U, W0, 0.5, True), 110), noised("histogram")))
+    )
+    config.pop(name, None)
+    if isinstance(value, np.ndarray):
+        with np.errstate(all="ignore"):
+            arrays[name] = value
+    elif value is not None:
+        config[name] = value
+    refused(node, pack(config, arrays))
 
 
-def test_functions_within_functions_end() -> None:
-    inner: tuple[Any, ...] = (CATALOGUE["energy_counts"].function, True)
-    for _ in range(3):
-        inner = (CATALOGUE["signed_block_sum"].function, *inner)
-    with pytest.raises(QuestionError, match="does not know"):
-        checked(Question("signed_block_sum", inner), D, N)
-    assert checked(Question("signed_block_sum", inner[2:]), D, N).public == inner[2:]
+def asked(statistic: Statistic[Any], d: int = D) -> Question:
+    return question_from(type(statistic).__name__, statistic.on_the_wire(), None, d, N)
+
+
+def test_statistics_within_statistics_end() -> None:
+    inner: Statistic[Any] = FeatureEnergies(True)
+    for _ in range(2):
+        inner = SignedLabels(inner)
+    assert asked(inner).statistic.innermost.on_the_wire() == {"own_intercept": True}
+    with pytest.raises(QuestionError, match="more within another"):
+        asked(SignedLabels(inner))
 
 
 def test_an_answer_has_an_end() -> None:
     """A server cannot have a node make room for (dk)² numbers, whatever d and k are."""
     d = 3000
-    wide = (np.ones((d, 40)), None, 0.0, True, 1.0)
     with pytest.raises(QuestionError, match="entries"):
-        checked(Question("embedding_moment_sums", wide), d, N)
+        asked(EmbeddingMoments(SharedModel(np.ones((d, 40)), own_intercept=True), 1.0), d)
 
 
 def test_numbers_are_brought_to_the_type_that_is_compiled() -> None:
-    public = checked(Question("direction_sums", (W0, 1, True)), D, N).public
-    assert type(public[1]) is float
+    statistic = asked(Directions(mean_model(W0, 1, True))).statistic
+    assert isinstance(statistic, Directions)
+    assert type(statistic.model.intercept) is float
 
 
 # ---- the wire --------------------------------------------------------------------------------------------------------------
@@ -237,11 +252,10 @@ def test_an_array_is_as_long_as_its_bytes() -> None:
             unpack(message)
 
 
-def test_a_question_has_few_arguments() -> None:
-    assert len(unpack_question({"ask": "energy_counts", "arguments": MOST_ARGUMENTS}, {}).public) == MOST_ARGUMENTS
-    for count in (MOST_ARGUMENTS + 1, 10**12):
-        with pytest.raises(WireError):
-            unpack_question({"ask": "energy_counts", "arguments": count}, {})
+def test_a_question_has_few_values() -> None:
+    many = {f"value {n}": 1 for n in range(MOST_VALUES + 1)}
+    with pytest.raises(QuestionError, match="does not know"):
+        question_from("FeatureEnergies", many, None, D, N)
 
 
 # ---- at random -------------------------------------------------------------------------------------------------------------
@@ -249,8 +263,21 @@ def test_a_question_has_few_arguments() -> None:
 ODD_VALUES: list[Any] = [
     0, 1, -1, -20, -10, 5, 109, 110, 111, 118, 125, 126, 226, 227, 241, 242, 300, 10**12, -(2**62), 0.0, 1.0, -0.5, 1e-300,
     1e300, math.nan, math.inf, True, False, "", "huber", "logistic", "bounded", "histogram", "whole_histogram", "clipped_at",
-    "energy_counts", "mean_feature_sums", [], [1], [111], [118, 119], [1.5], ["a"], b"", b"canary",
+    "FeatureEnergies", "MeanFeatures", [], [1], [111], [118, 119], [1.5], ["a"], b"", b"canary",
 ]  # fmt: skip
+
+
+FIELDS = (
+    "model.embedding",
+    "model.coef",
+    "transform",
+    "lowest",
+    "statistic",
+    "model.intercept",
+    "octaves",
+    "clip_norm",
+    "loss",
+)
 
 
 def spoiled(rng: np.random.Generator, records: RecordDict) -> RecordDict:
@@ -258,7 +285,7 @@ def spoiled(rng: np.random.Generator, records: RecordDict) -> RecordDict:
     config, arrays = unpack(records)
     for _ in range(rng.integers(1, 3)):
         at, kind = rng.integers(0, 3), rng.integers(0, 5)
-        names = [*config, f"argument {at}", f"function {at}", "method", "odd"]
+        names = [*config, *FIELDS[3 * at : 3 * at + 3], "noised method", "odd"]
         name = names[rng.integers(len(names))]
         if kind == 0:
             config.pop(name, None)
@@ -271,7 +298,7 @@ def spoiled(rng: np.random.Generator, records: RecordDict) -> RecordDict:
                 ways = [values, values[:-1], values.astype(np.float32), values[..., None]]
             arrays[which] = ways[rng.integers(len(ways))]
         elif kind == 2:
-            arrays[f"argument {at}"] = rng.standard_normal([(D,), (D, K), (D, D), (D, 1), (3,)][rng.integers(5)])
+            arrays[FIELDS[at]] = rng.standard_normal([(D,), (D, K), (D, D), (D, 1), (3,)][rng.integers(5)])
         else:
             config[name] = ODD_VALUES[rng.integers(len(ODD_VALUES))]
     try:
@@ -308,13 +335,14 @@ def test_whatever_is_asked_is_refused_or_answered_within_its_sensitivity() -> No
     assert refusals > 300, refusals
 
 
-def test_the_table_is_that_of_the_functions(node: Node) -> None:
-    """Every entry says how many arguments its function takes, and what kind of sum it gives."""
+def test_every_question_is_read_as_it_was_asked() -> None:
+    """On the wire and back, every value is the same; and each statistic gives the kind of sum that it says."""
     users = population()
-    for name, entry in CATALOGUE.items():
-        code = entry.function.__code__
-        given = code.co_varnames[1 : code.co_argcount]
-        assert len(entry.takes) == len(given), name
-        if entry.gives is not None:
-            assert type(sum_over_people(users, entry.function, *ARGUMENTS[name])) is entry.gives
-        assert checked(Question(name, ARGUMENTS[name]), D, N).public is not None
+    assert set(ASKED) == set(CATALOGUE)
+    for statistic in ASKED.values():
+        again = asked(statistic).statistic
+        assert type(again) is type(statistic)
+        values, sent = again.on_the_wire(), statistic.on_the_wire()
+        assert values.keys() == sent.keys()
+        assert all(np.array_equal(values[name], sent[name]) for name in sent)
+        assert type(users.sum(again)) is statistic.innermost.gives

@@ -16,43 +16,53 @@ from commonground.accounting.budgets import Budget
 from commonground.cli.federate import dealt_out
 from commonground.clipping.sums import BinnedSums, DirectionSums, SizeCounts
 from commonground.data.users import Block
-from commonground.engines import sum_over_people
 from commonground.errors import BudgetError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, nobody
 from commonground.federated.federation import Federation, FederationError, added
 from commonground.federated.flower import client_app
 from commonground.federated.node import Node, node_of
-from commonground.federated.questions import CONTRIBUTIONS, Noised, Question
+from commonground.federated.questions import CATALOGUE, METHODS, Noised, Question
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
 from commonground.ledger import InMemoryLedger
-from commonground.statistics.coordinates import in_coordinates
-from commonground.statistics.gradients import embedding_gradient_sums, mean_gradient_sums
-from commonground.statistics.margins import margin_scores
+from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
+from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
+from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
+from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
+from commonground.statistics.gradients import EmbeddingGradients, MeanFeatures, MeanGradients
+from commonground.statistics.margins import MarginScores
+from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.statistic import SharedModel, Statistic
+from commonground.statistics.whitened import WhitenedGradients
 from federation_in_process import InProcess, dealt, nodes_of
-from populations import ragged_block, replace_person, strange_people
+from populations import mean_model, ragged_block, replace_person, strange_people
 
 D, K = 6, 2
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, K)))[0]
 W0 = np.full(D, 0.1)
-# Public arguments for every question there is.
-ARGUMENTS: dict[str, tuple[Any, ...]] = {
-    "convex_gradient_sums": (U, W0, 0.5, True, "huber", False, 110),
-    "direction_sums": (W0, 0.5, True),
-    "direction_sums_within": (U, W0, 0.5, True),
-    "embedding_gradient_sums": (U, None, 0.0, True, 110),
-    "embedding_moment_sizes": (U, W0, 0.5, False),
-    "embedding_moment_sums": (U, None, 0.0, True, 0.5),
-    "energy_counts": (True,),
-    "feature_moment_sums": (True,),
-    "head_direction_sums": (U, W0, 0.5, True),
-    "head_noise_counts": (U, None, 0.0, False),
-    "in_coordinates": (np.diag(np.arange(1.0, D + 1)), embedding_gradient_sums, U, None, 0.0, True, 110),
-    "mean_feature_sums": (115,),
-    "mean_gradient_sums": (W0, 0.5, True, 1.0, 110, W0),
-    "residual_gradient_sums": (U, W0, 0.5, True, 110),
-    "scale_profile_sums": (W0, True, 110),
-    "signed_block_sum": (mean_gradient_sums, W0, 0.5, True, 1.0, 110),
-    "whitened_gradient_sums": (U, True, 110),
+MODEL, WITHOUT_MEAN = SharedModel(U, W0, 0.5, True), SharedModel(U, own_intercept=True)
+# Every question there is, with public values.
+ASKED: dict[str, Statistic[Any]] = {
+    type(statistic).__name__: statistic
+    for statistic in (
+        ConvexGradients(MODEL, "huber", False, 110),
+        Directions(mean_model(W0, 0.5, True)),
+        DirectionsWithin(mean_model(W0, 0.5, True), U),
+        EmbeddingGradients(WITHOUT_MEAN, 110),
+        EmbeddingMomentSizes(SharedModel(U, W0, 0.5, False)),
+        EmbeddingMoments(WITHOUT_MEAN, 0.5),
+        FeatureEnergies(True),
+        FeatureMoments(True),
+        HeadDirections(MODEL),
+        HeadNoise(SharedModel(U)),
+        InCoordinates(np.diag(np.arange(1.0, D + 1)), EmbeddingGradients(WITHOUT_MEAN, 110)),
+        MeanFeatures(115),
+        MeanGradients(mean_model(W0, 0.5, True), 1.0, 110, W0),
+        ResidualGradients(MODEL, 110),
+        ScaleProfiles(W0, True, 110),
+        SignedLabels(MeanGradients(mean_model(W0, 0.5, True), 1.0, 110)),
+        WhitenedGradients(WITHOUT_MEAN, 110),
+    )
 }
 
 
@@ -95,13 +105,16 @@ def test_the_same_billboard_as_on_one_machine(users: cg.Users, model: Any) -> No
     assert "trusted" in str(there.statement)
 
 
-@pytest.mark.parametrize("name", CONTRIBUTIONS)
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_every_sum_is_that_of_one_machine(users: cg.Users, name: str) -> None:
     federation = Federation(InProcess(nodes_of(users, 3)))
-    there, here = (sum_over_people(who, CONTRIBUTIONS[name], *ARGUMENTS[name]) for who in (federation, users))
+    there, here = (who.sum(ASKED[name]) for who in (federation, users))
     assert type(there) is type(here)
     for field, value in vars(here).items():
         np.testing.assert_allclose(vars(there)[field], value, rtol=1e-9, atol=1e-9)
+
+
+MARGINS = MarginScores(np.zeros((1, 2, 1)), np.zeros((2, D)), False, 0.1, 1.0, 1.0)
 
 
 def test_what_is_not_built_is_refused(users: cg.Users) -> None:
@@ -109,9 +122,9 @@ def test_what_is_not_built_is_refused(users: cg.Users) -> None:
     with pytest.raises(InputError, match="personal budgets"):
         cg.PrivateFedRep(2, budgets=np.ones(300)).fit(federation)
     with pytest.raises(InputError, match="cannot be asked"):
-        sum_over_people(federation, margin_scores)
+        federation.sum(MARGINS)
     with pytest.raises(InputError, match="cannot be asked"):
-        sum_over_people(federation, in_coordinates, W0, margin_scores)
+        federation.sum(InCoordinates(W0, MARGINS))
     with pytest.raises(InputError, match="rows are at their nodes"):
         federation.blocks()
 
@@ -141,13 +154,13 @@ def noised(mu: float = 0.1, method: str = "bounded", n: int = 300) -> Noised:
 
 def test_a_node_of_trust_nodes_never_gives_an_exact_sum(users: cg.Users) -> None:
     node = nodes_of(users, 1, "nodes")[0]
-    assert ask(node, Question("energy_counts", (True,))) == (
+    assert ask(node, Question(FeatureEnergies(True))) == (
         {"refused": "it gives sums out under trust='nodes' only"},
         {},
     )
-    config, arrays = ask(node, Question("energy_counts", (True,), noised()))
+    config, arrays = ask(node, Question(FeatureEnergies(True), noised()))
     assert config == {"people": 300}
-    exact = sum_over_people(users, CONTRIBUTIONS["energy_counts"], True).counts
+    exact = users.sum(FeatureEnergies(True)).counts
     assert not np.isin(arrays["value"], exact).any()
     assert set(arrays) == {"value"}
 
@@ -155,21 +168,20 @@ def test_a_node_of_trust_nodes_never_gives_an_exact_sum(users: cg.Users) -> None
 @pytest.mark.parametrize(
     "question",
     [
-        Question("margin_scores", ()),
-        Question("__import__", ("os",)),
-        Question("energy_counts", (True,), noised(method="__init__")),
-        Question("energy_counts", (True,), noised(method="__repr__")),
-        Question("energy_counts", (True,), noised(n=299)),
-        Question("energy_counts", (True,), noised(mu=np.inf)),
-        Question("energy_counts", (True,), noised(mu=np.nan)),
-        Question("energy_counts", (True,), noised(mu=-1.0)),
-        Question("energy_counts", ("canary",), noised()),
-        Question("residual_gradient_sums", (U[:3], W0, 0.0, True, 110), noised(method="histogram")),
-        Question("residual_gradient_sums", (U, W0[:3], 0.0, True, 110), noised(method="histogram")),
-        Question("residual_gradient_sums", (U.astype(np.float32), W0, 0.0, True, 110), noised(method="histogram")),
-        Question("residual_gradient_sums", (U[..., None], W0, 0.0, True, 110), noised(method="histogram")),
+        Question(MARGINS),
+        Question(FeatureEnergies(True), noised(method="__init__")),
+        Question(FeatureEnergies(True), noised(method="__repr__")),
+        Question(FeatureEnergies(True), noised(n=299)),
+        Question(FeatureEnergies(True), noised(mu=np.inf)),
+        Question(FeatureEnergies(True), noised(mu=np.nan)),
+        Question(FeatureEnergies(True), noised(mu=-1.0)),
+        Question(FeatureEnergies("canary"), noised()),
+        Question(ResidualGradients(SharedModel(U[:3], W0, 0.0, True), 110), noised(method="histogram")),
+        Question(ResidualGradients(SharedModel(U, W0[:3], 0.0, True), 110), noised(method="histogram")),
+        Question(ResidualGradients(SharedModel(U.astype(np.float32), W0, 0.0, True), 110), noised(method="histogram")),
+        Question(ResidualGradients(SharedModel(U[..., None], W0, 0.0, True), 110), noised(method="histogram")),
     ],
-    ids=lambda question: f"{question.function} {question.noised}",
+    ids=lambda question: f"{type(question.statistic).__name__} {question.noised}",
 )
 def test_a_node_answers_what_it_knows_and_nothing_else(users: cg.Users, question: Question) -> None:
     node = nodes_of(users, 1, "nodes")[0]
@@ -183,7 +195,7 @@ def test_a_node_keeps_its_own_budget(users: cg.Users) -> None:
     """It pays before it draws, and stops whatever the server says; what it spent is what its answers cost."""
     node = nodes_of(users, 1, "nodes", epsilon=1.0)[0]
     mu = Budget(1.0, 1e-6).mu / 2
-    answers = [ask(node, Question("energy_counts", (True,), noised(mu=mu)))[0] for _ in range(6)]
+    answers = [ask(node, Question(FeatureEnergies(True), noised(mu=mu)))[0] for _ in range(6)]
     assert [("refused" in answer) for answer in answers] == [False] * 3 + [True] * 3 or [
         ("refused" in answer) for answer in answers
     ] == [False] * 4 + [True] * 2
@@ -200,7 +212,7 @@ def test_a_node_that_fails_does_not_say_why(users: cg.Users, caplog: pytest.LogC
 
     part = dealt(users, 1)[0]
     part.__class__ = Broken
-    answer = Node(part, "clinic").answer(pack_question(Question("energy_counts", (True,))))
+    answer = Node(part, "clinic").answer(pack_question(Question(FeatureEnergies(True))))
     assert unpack(answer)[0] == {"refused": "it failed; the reason is in its own log"}
     assert "8675309.25" in caplog.text
 
@@ -221,7 +233,7 @@ def test_the_app_for_flowers_own_commands(users: cg.Users, tmp_path: Path, caplo
         message = make_message(Metadata(1, "id", 1, 2, "", "", 1.0, 60.0, MessageType.QUERY), question)
         return unpack(client_app(message, context).content)[0]
 
-    question = pack_question(Question("energy_counts", (True,)))
+    question = pack_question(Question(FeatureEnergies(True)))
     assert app(table=str(table)) == {"people": 300}
     for wrong in ({"table": str(table), "trust": "nodes"}, {"table": "nowhere.csv"}, {}):
         assert app(**wrong) == {"refused": "it failed; the reason is in its own log"}
@@ -250,37 +262,37 @@ def one(at: tuple[int, ...], value: float) -> Callable[[np.ndarray], np.ndarray]
 
 
 SPOILED = {
-    "NaN": ("direction_sums", spoil("second_moment", one((0, 1), np.nan))),
-    "infinite": ("embedding_gradient_sums", spoil("raw", one((3, 0, 0), np.inf))),
-    "wrong shape": ("direction_sums", spoil("second_moment", lambda a: a[:-1, :-1])),
-    "wrong type": ("energy_counts", spoil("counts", lambda a: a.astype(np.float32))),
-    "an array too many": ("energy_counts", lambda arrays: {**arrays, "rows": np.zeros(3)}),
-    "an array too few": ("embedding_gradient_sums", lambda arrays: {"counts": arrays["counts"]}),
-    "directions too long": ("direction_sums", spoil("second_moment", lambda a: 3 * a)),
-    "not positive": ("direction_sums", spoil("second_moment", lambda a: -a)),
-    "not symmetric": ("embedding_moment_sums", spoil("value", one((0, 1), 1e3))),
-    "moments too large": ("embedding_moment_sums", spoil("value", lambda a: 1e4 * a)),
-    "raw too large": ("embedding_gradient_sums", spoil("raw", lambda a: 1e6 * a)),
-    "unit too large": ("embedding_gradient_sums", spoil("unit", lambda a: 1e3 * a)),
-    "someone where nobody is": ("embedding_gradient_sums", spoil("unit", one((0, 0, 0), 1.0))),
-    "half a person": ("energy_counts", spoil("counts", one((5,), 0.5))),
-    "fewer than nobody": ("energy_counts", spoil("counts", lambda a: a - 1)),
-    "people who are not there": ("embedding_gradient_sums", spoil("counts", lambda a: a + 1)),
+    "NaN": ("Directions", spoil("second_moment", one((0, 1), np.nan))),
+    "infinite": ("EmbeddingGradients", spoil("raw", one((3, 0, 0), np.inf))),
+    "wrong shape": ("Directions", spoil("second_moment", lambda a: a[:-1, :-1])),
+    "wrong type": ("FeatureEnergies", spoil("counts", lambda a: a.astype(np.float32))),
+    "an array too many": ("FeatureEnergies", lambda arrays: {**arrays, "rows": np.zeros(3)}),
+    "an array too few": ("EmbeddingGradients", lambda arrays: {"counts": arrays["counts"]}),
+    "directions too long": ("Directions", spoil("second_moment", lambda a: 3 * a)),
+    "not positive": ("Directions", spoil("second_moment", lambda a: -a)),
+    "not symmetric": ("EmbeddingMoments", spoil("value", one((0, 1), 1e3))),
+    "moments too large": ("EmbeddingMoments", spoil("value", lambda a: 1e4 * a)),
+    "raw too large": ("EmbeddingGradients", spoil("raw", lambda a: 1e6 * a)),
+    "unit too large": ("EmbeddingGradients", spoil("unit", lambda a: 1e3 * a)),
+    "someone where nobody is": ("EmbeddingGradients", spoil("unit", one((0, 0, 0), 1.0))),
+    "half a person": ("FeatureEnergies", spoil("counts", one((5,), 0.5))),
+    "fewer than nobody": ("FeatureEnergies", spoil("counts", lambda a: a - 1)),
+    "people who are not there": ("EmbeddingGradients", spoil("counts", lambda a: a + 1)),
 }
 
 
 @pytest.mark.parametrize("fault", SPOILED)
 def test_an_impossible_sum_is_refused(users: cg.Users, fault: str) -> None:
     name, change = SPOILED[fault]
-    template = CONTRIBUTIONS[name](nobody(D), *ARGUMENTS[name])
-    honest = arrays_of(sum_over_people(users, CONTRIBUTIONS[name], *ARGUMENTS[name]))
+    template = ASKED[name].of(nobody(D))
+    honest = arrays_of(users.sum(ASKED[name]))
     checked_sums(template, honest, 300)
     with pytest.raises(ImpossibleError) as refused:
         checked_sums(template, change(honest), 300)
     assert not any(character.isdigit() for character in str(refused.value)), "the reason holds no number"
 
 
-@pytest.mark.parametrize("name", CONTRIBUTIONS)
+@pytest.mark.parametrize("name", CATALOGUE)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_an_honest_node_is_never_refused(name: str, dtype: type) -> None:
     """Whatever its people's rows are: else a refusal would tell something about them."""
@@ -289,10 +301,10 @@ def test_an_honest_node_is_never_refused(name: str, dtype: type) -> None:
         block = replace_person(block, person, X, y)
     with np.errstate(all="ignore"):
         block = replace(block, X=block.X.astype(dtype), y=block.y.astype(dtype))
-        template = CONTRIBUTIONS[name](nobody(D), *ARGUMENTS[name])
+        template = ASKED[name].of(nobody(D))
         for start in range(-1, 40, 3):  # all of them, and a few of the strange ones by themselves
             part = block if start < 0 else people_of(block, start, 3)
-            sums = CONTRIBUTIONS[name](part, *ARGUMENTS[name])
+            sums = ASKED[name].of(part)
             checked_sums(template, arrays_of(sums), part.n_users)
 
 
@@ -304,7 +316,7 @@ def people_of(block: Block, start: int, n: int) -> Block:
 
 def test_clips_and_windows_are_the_servers() -> None:
     """A node cannot change what a sum is said to be: only its arrays travel."""
-    template = CONTRIBUTIONS["embedding_moment_sums"](nobody(D), *ARGUMENTS["embedding_moment_sums"])
+    template = ASKED["EmbeddingMoments"].of(nobody(D))
     sums = checked_sums(template, {"value": np.zeros_like(template.value)}, 7)
     assert (sums.clip_norm, sums.n_users) == (0.5, 7)
 
@@ -330,7 +342,7 @@ def test_an_answer_that_cannot_be_stops_the_training(users: cg.Users, trust: str
     federation = Federation(link, trust=trust, tolerated=1 if trust == "nodes" else 0)
     book = InMemoryLedger(Budget(5.0, 1e-6))
     with pytest.raises(
-        FederationError, match=r"clinic 1 was asked for scale_profile_sums and sent .* Training stops"
+        FederationError, match=r"clinic 1 was asked for ScaleProfiles and sent .* Training stops"
     ) as told:
         cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation, ledger=book)
     assert not any(character.isdigit() for character in str(told.value).replace("clinic 1", ""))
@@ -377,8 +389,8 @@ def test_training_goes_on_without_a_node_that_vanished(users: cg.Users, trust: s
     link = vanishing(users, trust, 3, {1})
     federation = Federation(link, trust=trust, tolerated=tolerated)
     board = cg.PrivateFedRep(2, 5.0, shared_mean=False, n_rounds=2).fit(federation).billboard_
-    assert federation.answered[:3] == [3, 3, 2]
-    assert [member.name for member in federation.present] == ["clinic 0", "clinic 2"]
+    assert federation.attendance.answered[:3] == [3, 3, 2]
+    assert [member.name for member in federation.attendance.present] == ["clinic 0", "clinic 2"]
     text = str(board.statement)
     assert "fewest people in one of them were 200" in text
     assert "Which nodes answered in time is public and is not covered by ε" in text
@@ -410,18 +422,22 @@ def test_training_stops_when_everybody_vanished(users: cg.Users) -> None:
 # ---- the codec ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", CONTRIBUTIONS)
-@pytest.mark.parametrize("how", [None, Noised("clipped_at", (118,), "round 1", 0.3, 99)])
-def test_questions_survive_the_wire(name: str, how: Noised | None) -> None:
+@pytest.mark.parametrize("name", CATALOGUE)
+@pytest.mark.parametrize("noisily", [False, True])
+def test_questions_survive_the_wire(name: str, noisily: bool) -> None:
     from federation_in_process import as_bytes, from_bytes
 
-    question = Question(name, (*ARGUMENTS[name], np.float64(0.25), None), how)
-    back = unpack_question(*unpack(from_bytes(as_bytes(pack_question(question)))))
-    assert (back.function, back.noised) == (name, how)
-    assert len(back.public) == len(question.public)
-    for got, sent in zip(back.public, question.public, strict=True):
-        np.testing.assert_array_equal(got, sent)
-        assert type(got) is (float if isinstance(sent, np.float64) else type(sent))
+    statistic, wanted = ASKED[name], None
+    if noisily:
+        method = METHODS[statistic.innermost.gives][-1]
+        wanted = Noised(method, (118,) if method == "clipped_at" else (), "round 1", 0.3, 99)
+    back = unpack_question(*unpack(from_bytes(as_bytes(pack_question(Question(statistic, wanted))))), D, 99)
+    assert (type(back.statistic), back.noised) == (type(statistic), wanted)
+    got, sent = back.statistic.on_the_wire(), statistic.on_the_wire()
+    assert got.keys() == sent.keys()
+    for field, value in sent.items():
+        np.testing.assert_array_equal(got[field], value)
+        assert type(got[field]) is type(value)
 
 
 def test_what_is_not_a_question_is_refused(users: cg.Users) -> None:
@@ -429,8 +445,8 @@ def test_what_is_not_a_question_is_refused(users: cg.Users) -> None:
     for message in (
         RecordDict({}),
         pack({}),
-        pack({"ask": "energy_counts"}),
-        pack({"ask": 3, "arguments": "x"}),
+        pack({"ask": "FeatureEnergies"}),
+        pack({"ask": 3, "own_intercept": "x"}),
         pack({"ask": INTRODUCE, "more": 1}),
         pack({"ask": INTRODUCE}, {"more": np.zeros(3)}),
     ):
@@ -446,6 +462,6 @@ def test_parts_are_added_as_a_tree() -> None:
 
 def test_kinds_of_sums_are_those_of_clipping() -> None:
     """Every question's answer has a check of its own."""
-    kinds = {type(CONTRIBUTIONS[name](nobody(D), *ARGUMENTS[name])) for name in CONTRIBUTIONS}
+    kinds = {type(ASKED[name].of(nobody(D))) for name in CATALOGUE}
     assert {BinnedSums, DirectionSums, SizeCounts} < kinds
-    assert set(ARGUMENTS) == set(CONTRIBUTIONS)
+    assert set(ASKED) == set(CATALOGUE)

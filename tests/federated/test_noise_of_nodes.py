@@ -20,8 +20,9 @@ from commonground.gate import Gate, Randomness, ScatteredSum, randomness_from
 from commonground.gate.release import release
 from commonground.gate.scattered import release_scattered
 from commonground.ledger import InMemoryLedger
-from commonground.statistics.directions import direction_sums
+from commonground.statistics.directions import Directions
 from federation_in_process import InProcess, nodes_of
+from populations import mean_model
 
 
 class OpenLedger(InMemoryLedger):
@@ -66,23 +67,21 @@ def test_noise_of_all_parts_together(shares: int, parts: int) -> None:
 @pytest.mark.statistical
 def test_noise_of_one_node_and_of_all(users: cg.Users) -> None:
     """Through the real nodes: each message has a share of the variance (false alarms 1e-6 each)."""
-    exact = direction_sums(next(iter(users.blocks())), np.zeros(40), 0.0, False).bounded("d")
+    exact = Directions(mean_model(np.zeros(40), 0.0, False)).of(next(iter(users.blocks()))).bounded("d")
     messages = []
     link = InProcess(nodes_of(users, 3, "nodes", 500.0), lambda node, answer: messages.append(answer) or answer)
     federation = Federation(link, trust="nodes", tolerated=1)
     messages.clear()
-    door = Gate(OpenLedger(), Randomness())
-    public = door.release(
-        federation.sum_over_people(federation, direction_sums, np.zeros(40), 0.0, False).bounded("d"), 0.5
-    )
+    gate = Gate(OpenLedger(), Randomness())
+    public = gate.release(federation.sum(Directions(mean_model(np.zeros(40), 0.0, False))).bounded("d"), 0.5)
     sigma = exact.sensitivity / 0.5
     assert looks_like(public.value - exact.value, sigma * math.sqrt(3 / 2))
     assert not looks_like(public.value - exact.value, sigma * math.sqrt(3 / 2) * 0.8)
     assert public.noise_std == pytest.approx(sigma * math.sqrt(3 / 2), rel=1e-5)
     for node, message in zip(link.members, messages, strict=True):
-        own = direction_sums(next(iter(node.users.blocks())), np.zeros(40), 0.0, False).bounded("d").value
+        own = Directions(mean_model(np.zeros(40), 0.0, False)).of(next(iter(node.users.blocks()))).bounded("d").value
         assert looks_like(unpack(message)[1]["value"] - own, sigma / math.sqrt(2))
-    assert [event.mu for event in door._events] == [0.5]
+    assert [event.mu for event in gate.events] == [0.5]
     for node in link.members:
         assert [event.mu for event in node.gate.events] == [0.5 * math.sqrt(2)]
 
@@ -96,7 +95,7 @@ def test_all_nodes_bound_alike(users: cg.Users) -> None:
     """The room for rounding is that of all people, not of a node's: the server computes its σ from one number."""
     node = nodes_of(users, 3, "nodes", 500.0)[0]
     wanted = Noised("bounded", (), "d", 0.5, people=10**9)
-    node.answer(pack_question(Question("direction_sums", (np.zeros(40), 0.0, False), wanted)))
+    node.answer(pack_question(Question(Directions(mean_model(np.zeros(40))), wanted)))
     (event,) = node.gate.events
     assert event.sensitivity > math.sqrt(2) * 1.05
 

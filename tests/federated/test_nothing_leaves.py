@@ -15,9 +15,9 @@ import commonground as cg
 import federation_in_process as in_process
 from commonground.federated.federation import Federation
 from commonground.federated.node import Node
-from commonground.federated.questions import CONTRIBUTIONS
 from commonground.federated.wire import pack, unpack
 from commonground.heads.files import Heads
+from commonground.statistics.directions import FeatureEnergies
 from federation_in_process import InProcess, as_bytes, nodes_of
 from test_numbers_that_leave import CELLS, LABEL, Secrets, population
 
@@ -96,6 +96,6 @@ def test_a_private_object_does_not_show_what_it_holds() -> None:
     users = cg.datasets.make_shared_subspace(n_users=30, n_features=6, seed=1)[0]
     assert "X" not in repr(Node(users, "clinic"))
     federation = Federation(InProcess(nodes_of(users, 2)))
-    assert repr(federation) == "Users(n_users=30, n_features=6)"
-    assert repr(federation.sum_over_people(users, CONTRIBUTIONS["energy_counts"], True)) == "<SizeCounts: private>"
+    assert repr(federation) == "Federation(n_users=30, n_features=6)"
+    assert repr(federation.sum(FeatureEnergies(True))) == "<SizeCounts: private>"
     assert in_process.from_bytes(as_bytes(pack({"a": 1}))) == pack({"a": 1})

@@ -6,11 +6,12 @@ import pytest
 from commonground.clipping.grid import bin_of
 from commonground.data.users import Block
 from commonground.heads.convex import fit_convex_heads
-from commonground.statistics.convex_gradients import convex_gradient_sums
-from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
+from commonground.statistics.convex_gradients import ConvexGradients
+from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW
 from commonground.statistics.kernels.gradients import TINY_RIDGE
-from commonground.statistics.paper.altmin import normalised_pair_sums, system_sums
+from commonground.statistics.paper.altmin import NormalisedPairs, System
+from commonground.statistics.statistic import SharedModel
 from populations import ragged_block
 
 D = 11
@@ -50,9 +51,11 @@ def test_moments(k: int, with_mean: bool, local_intercept: bool) -> None:
         M = np.kron(np.outer(v, v) / (v @ v), X.T @ X / (len(y) - local_intercept))
         counts[bin_of(float((M**2).sum()))] += 1
         expected += M * min(1.0, clip / np.linalg.norm(M))
-    sums = embedding_moment_sums(block, U, mean, 0.3, local_intercept, clip)
+    sums = EmbeddingMoments(SharedModel(U, mean, 0.3, local_intercept), clip).of(block)
     np.testing.assert_allclose(sums.value, expected, rtol=1e-8, atol=1e-9)
-    np.testing.assert_array_equal(embedding_moment_sizes(block, U, mean, 0.3, local_intercept).counts, counts)
+    np.testing.assert_array_equal(
+        EmbeddingMomentSizes(SharedModel(U, mean, 0.3, local_intercept)).of(block).counts, counts
+    )
     assert sums.bounded("m").sensitivity == pytest.approx(np.sqrt(2) * clip)
 
 
@@ -71,7 +74,7 @@ def test_system_of_algorithm_2_row_by_row(split: bool, rows: int) -> None:
             W *= min(1.0, eta / np.linalg.norm(W))
             W_sum += np.outer(W, W)
             b_sum += np.clip(y[i], -zeta, zeta) * W
-    sums = system_sums(block, U, rows, split, eta, zeta)
+    sums = System(U, rows, split, eta, zeta).of(block)
     matrix, vector = sums.matrix, sums.vector
     np.testing.assert_allclose(matrix.value, W_sum, rtol=1e-9, atol=1e-11)
     np.testing.assert_allclose(vector.value, b_sum, rtol=1e-9, atol=1e-11)
@@ -88,7 +91,7 @@ def test_pairs_of_algorithm_3() -> None:
             one, two = X[i] / np.linalg.norm(X[i]), X[i + 1] / np.linalg.norm(X[i + 1])
             pair = np.outer(one, two) * np.clip(y[i], -zeta, zeta) * np.clip(y[i + 1], -zeta, zeta)
             expected += (pair + pair.T) / 2
-    sums = normalised_pair_sums(block, rows, zeta)
+    sums = NormalisedPairs(rows, zeta).of(block)
     np.testing.assert_allclose(sums.value, expected, rtol=1e-9, atol=1e-12)
     assert sums.bounded("a").sensitivity == pytest.approx(2 * (rows // 2) * zeta**2)
 
@@ -104,7 +107,7 @@ def test_a_positive_contribution_moves_by_root_two_and_no_less() -> None:
     for X in rows:
         offsets = np.append(others.offsets, others.offsets[-1] + 6)
         block = Block(np.concatenate([others.X, X]), np.concatenate([others.y, X.sum(axis=1)]), offsets, 0)
-        values.append(embedding_moment_sums(block, embedding(2), None, 0.0, False, 1.0).bounded("m"))
+        values.append(EmbeddingMoments(SharedModel(embedding(2), None, 0.0, False), 1.0).of(block).bounded("m"))
     moved = np.linalg.norm(values[0].value - values[1].value)
     assert moved == pytest.approx(np.sqrt(2), rel=1e-2)
     assert moved <= values[0].sensitivity
@@ -120,7 +123,7 @@ def test_gradients_of_convex_losses(loss: str, of_mean: bool, local_intercept: b
         block = Block(block.X, np.sign(block.y), block.offsets, 0)
     U, w, lowest = embedding(2), 0.1 * np.random.default_rng(1).standard_normal(D), 113
     heads, own = fit_convex_heads(block, U, w, 0.2, local_intercept, loss)
-    fast = convex_gradient_sums(block, U, w, 0.2, local_intercept, loss, of_mean, lowest)
+    fast = ConvexGradients(SharedModel(U, w, 0.2, local_intercept), loss, of_mean, lowest).of(block)
     raw = np.zeros_like(fast.raw)
     for (X, y), v, intercept in zip(people(block), heads, own, strict=True):
         corner = 1.345 * 1.4826 * np.median(np.abs(y - X @ (w + U @ v) - 0.2 - intercept))

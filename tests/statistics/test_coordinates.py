@@ -5,8 +5,9 @@ import pytest
 
 from commonground.data.users import Block
 from commonground.statistics import coordinates
-from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.statistics.gradients import WINDOW, embedding_gradient_sums
+from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
+from commonground.statistics.gradients import WINDOW, EmbeddingGradients
+from commonground.statistics.statistic import SharedModel
 from populations import ragged_block
 
 D, LOWEST = 6, 121 - WINDOW // 2
@@ -28,7 +29,7 @@ def test_profiles_are_logarithms_of_energies_against_the_persons_middle_one(loca
         if known.any():
             octaves = np.log2(energy[known]) - guess[known]
             expected[known] += octaves - np.median(octaves)
-    sums = scale_profile_sums(block, guess, local_intercept, LOWEST)
+    sums = ScaleProfiles(guess, local_intercept, LOWEST).of(block)
     np.testing.assert_allclose(sums.raw.sum(axis=0)[0], expected, atol=1e-9)
 
 
@@ -40,7 +41,7 @@ def test_moments_have_norm_one(local_intercept: bool, seed: int) -> None:
         X = X - X.mean(axis=0) if local_intercept else X
         if np.abs(X).max() > 1e-9:
             expected += X.T @ X / np.linalg.norm(X.T @ X)
-    sums = feature_moment_sums(block, local_intercept)
+    sums = FeatureMoments(local_intercept).of(block)
     np.testing.assert_allclose(sums.value, expected, atol=1e-9)
     assert sums.bounded("m").sensitivity == pytest.approx(2**0.5)
 
@@ -54,9 +55,9 @@ def test_sums_in_coordinates_are_those_of_transformed_rows(
     block = Block(block.X, block.y, block.offsets, 0, weights=rng.choice([0.5, 1.0], block.n_users))
     T = rng.standard_normal((D, D)) if kind == "matrix" else rng.uniform(1, 3, D)
     Z = block.X @ T.T if kind == "matrix" else block.X * T
-    public = np.linalg.qr(rng.standard_normal((D, 2)))[0], None, 0.0, False, LOWEST
-    expected = embedding_gradient_sums(Block(Z, block.y, block.offsets, 0, block.weights), *public)
-    sums = in_coordinates(block, T, embedding_gradient_sums, *public)
+    asked = EmbeddingGradients(SharedModel(np.linalg.qr(rng.standard_normal((D, 2)))[0]), LOWEST)
+    expected = asked.of(Block(Z, block.y, block.offsets, 0, block.weights))
+    sums = InCoordinates(T, asked).of(block)
     np.testing.assert_allclose(sums.raw, expected.raw, atol=1e-9)
     np.testing.assert_array_equal(sums.counts, expected.counts)
     assert sums.n_users == block.n_users

@@ -11,13 +11,14 @@ import pkgutil
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
+from commonground.statistics.SubspaceScores import SubspaceScores
 from scipy import sparse
 
-from commonground import contributions
+from commonground import statistics
 from commonground.clipping.bounded import SCORE_UNIT, rounding_margin
 from commonground.clipping.grid import CHUNK, N_BINS, lower_edge
 from commonground.clipping.sums import (
@@ -42,23 +43,23 @@ from commonground.owners.gradients import (
     unit_means,
 )
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
-from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
-from commonground.statistics.directions import direction_sums, direction_sums_within, energy_counts
-from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
-from commonground.statistics.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
-from commonground.statistics.margins import margin_scores
-from commonground.statistics.moments import moment_sums
+from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
+from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
+from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
+from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
+from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
+from commonground.statistics.margins import MarginScores
+from commonground.statistics.moments import RowMoments
 from commonground.statistics.objective import loss_and_gradient
-from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
-from commonground.statistics.paper.altmin import SystemSums, normalised_pair_sums, system_sums
-from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums, second_half_heads
-from commonground.statistics.residuals import residual_gradient_sums
-from commonground.statistics.sparse_features import feature_share_sums, sparse_energy_counts
-from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums
-from commonground.statistics.subspace_scores import subspace_scores
-from commonground.statistics.whitened import whitened_gradient_sums
-from populations import no_rows, ragged_block, random_person, replace_person, strange_people
+from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.paper.altmin import NormalisedPairs, System, SystemSums
+from commonground.statistics.paper.fedrep import BatchGradients, Pairs, second_half_heads
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.sparse_features import FeatureFrequencies, sparse_energy_counts
+from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
+from commonground.statistics.statistic import SharedModel, Statistic
+from commonground.statistics.whitened import WhitenedGradients
+from populations import mean_model, no_rows, ragged_block, random_person, replace_person, strange_people
 
 D, CLIP = 6, 0.7
 ROOM = 1e-9  # for the rounding inside one contribution: `clipping.rounding_margin`
@@ -78,62 +79,63 @@ def csr(block: Block) -> Block:
     return replace(block, X=sparse.csr_array(block.X))
 
 
+PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept=True), SharedModel(U, W0, 0.1, True)
 SUMS: dict[str, Callable[[Block], Any]] = {
-    "gradients": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, LOWEST),
-    "gradients, mean, intercepts": lambda b: embedding_gradient_sums(b, U, W0, 0.3, True, LOWEST),
-    "gradients, first window": lambda b: embedding_gradient_sums(b, U, None, 0.0, False, 1),
-    "gradients, last window": lambda b: embedding_gradient_sums(b, U, None, 0.0, True, LAST),
-    "gradients in other coordinates": lambda b: in_coordinates(
-        b, T, embedding_gradient_sums, U, None, 0.0, False, LOWEST
+    "gradients": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b),
+    "gradients, mean, intercepts": lambda b: EmbeddingGradients(SharedModel(U, W0, 0.3, True), LOWEST).of(b),
+    "gradients, first window": lambda b: EmbeddingGradients(PLAIN, 1).of(b),
+    "gradients, last window": lambda b: EmbeddingGradients(WITH_INTERCEPTS, LAST).of(b),
+    "gradients in other coordinates": lambda b: InCoordinates(T, EmbeddingGradients(PLAIN, LOWEST)).of(b),
+    "mean features": lambda b: MeanFeatures(LOWEST).of(b),
+    "mean features, first window": lambda b: MeanFeatures(1).of(b),
+    "mean features, last window": lambda b: MeanFeatures(LAST).of(b),
+    "mean gradients": lambda b: MeanGradients(mean_model(0 * W0, 0.0, False), 0.0, LOWEST).of(b),
+    "mean gradients, intercepts": lambda b: MeanGradients(mean_model(0 * W0, 0.0, True), 1.0, 1).of(b),
+    "mean gradients about a centre": lambda b: MeanGradients(mean_model(W0, 0.1, True), 2.0, LAST, 1e3 * W0).of(b),
+    "after heads": lambda b: ResidualGradients(SharedModel(U, 0 * W0, 0.0, False), LOWEST).of(b),
+    "after heads, mean, intercepts": lambda b: ResidualGradients(WITH_MEAN, 1).of(b),
+    "whitened": lambda b: WhitenedGradients(PLAIN, LOWEST).of(b),
+    "whitened, intercepts": lambda b: WhitenedGradients(WITH_INTERCEPTS, 1).of(b),
+    "feature scales": lambda b: ScaleProfiles(W0, False, LOWEST).of(b),
+    "feature scales, intercepts": lambda b: ScaleProfiles(W0, True, LOWEST).of(b),
+    "logistic": lambda b: SignedLabels(ConvexGradients(WITH_MEAN, "logistic", False, LOWEST)).of(b),
+    "logistic mean": lambda b: ConvexGradients(PLAIN, "logistic", True, 1).of(b),
+    "Huber": lambda b: ConvexGradients(WITH_INTERCEPTS, "huber", False, LOWEST).of(b),
+    "Huber mean": lambda b: ConvexGradients(SharedModel(U, W0, 0.1, False), "huber", True, LAST).of(b),
+    "sparse gradients": lambda b: SparseGradients(SharedModel(U, W0, 0.3, True), True, False, LOWEST).of(csr(b)),
+    "sparse gradients, first window": lambda b: SparseGradients(PLAIN, True, False, 1).of(csr(b)),
+    "sparse mean gradients": lambda b: SparseGradients(SharedModel(NOTHING, 0 * W0, 0.0, True), False, True, LOWEST).of(
+        csr(b)
     ),
-    "mean features": lambda b: mean_feature_sums(b, LOWEST),
-    "mean features, first window": lambda b: mean_feature_sums(b, 1),
-    "mean features, last window": lambda b: mean_feature_sums(b, LAST),
-    "mean gradients": lambda b: mean_gradient_sums(b, 0 * W0, 0.0, False, 0.0, LOWEST),
-    "mean gradients, intercepts": lambda b: mean_gradient_sums(b, 0 * W0, 0.0, True, 1.0, 1),
-    "mean gradients about a centre": lambda b: mean_gradient_sums(b, W0, 0.1, True, 2.0, LAST, 1e3 * W0),
-    "after heads": lambda b: residual_gradient_sums(b, U, 0 * W0, 0.0, False, LOWEST),
-    "after heads, mean, intercepts": lambda b: residual_gradient_sums(b, U, W0, 0.1, True, 1),
-    "whitened": lambda b: whitened_gradient_sums(b, U, False, LOWEST),
-    "whitened, intercepts": lambda b: whitened_gradient_sums(b, U, True, 1),
-    "feature scales": lambda b: scale_profile_sums(b, W0, False, LOWEST),
-    "feature scales, intercepts": lambda b: scale_profile_sums(b, W0, True, LOWEST),
-    "logistic": lambda b: signed_block_sum(b, convex_gradient_sums, U, W0, 0.1, True, "logistic", False, LOWEST),
-    "logistic mean": lambda b: convex_gradient_sums(b, U, None, 0.0, False, "logistic", True, 1),
-    "Huber": lambda b: convex_gradient_sums(b, U, None, 0.0, True, "huber", False, LOWEST),
-    "Huber mean": lambda b: convex_gradient_sums(b, U, W0, 0.1, False, "huber", True, LAST),
-    "sparse gradients": lambda b: sparse_gradient_sums(csr(b), U, W0, 0.3, True, True, False, LOWEST),
-    "sparse gradients, first window": lambda b: sparse_gradient_sums(csr(b), U, None, 0.0, False, True, False, 1),
-    "sparse mean gradients": lambda b: sparse_gradient_sums(csr(b), NOTHING, 0 * W0, 0.0, True, False, True, LOWEST),
-    "sparse after heads": lambda b: sparse_gradient_sums(csr(b), U, 0 * W0, 0.0, False, False, False, 1),
-    "directions": lambda b: direction_sums(b, W0, 0.1, False),
-    "directions, intercepts": lambda b: direction_sums(b, 0 * W0, 0.0, True),
-    "directions within": lambda b: direction_sums_within(b, U, 0 * W0, 0.0, False),
-    "head directions": lambda b: head_direction_sums(b, U, None, 0.0, False),
-    "head directions, intercepts": lambda b: head_direction_sums(b, U, W0, 0.1, True),
-    "head noise": lambda b: head_noise_counts(b, U, W0, 0.1, True),
-    "feature energy": lambda b: energy_counts(b, True),
+    "sparse after heads": lambda b: SparseGradients(SharedModel(U, 0 * W0, 0.0, False), False, False, 1).of(csr(b)),
+    "directions": lambda b: Directions(mean_model(W0, 0.1, False)).of(b),
+    "directions, intercepts": lambda b: Directions(mean_model(0 * W0, 0.0, True)).of(b),
+    "directions within": lambda b: DirectionsWithin(mean_model(0 * W0, 0.0, False), U).of(b),
+    "head directions": lambda b: HeadDirections(PLAIN).of(b),
+    "head directions, intercepts": lambda b: HeadDirections(WITH_MEAN).of(b),
+    "head noise": lambda b: HeadNoise(WITH_MEAN).of(b),
+    "feature energy": lambda b: FeatureEnergies(True).of(b),
     "sparse feature energy": lambda b: sparse_energy_counts(csr(b), True),
-    "feature shares": lambda b: feature_share_sums(csr(b)),
-    "feature moments": lambda b: feature_moment_sums(b, False),
-    "feature moments, intercepts": lambda b: feature_moment_sums(b, True),
-    "moment sizes": lambda b: embedding_moment_sizes(b, U, W0, 0.1, True),
-    "moments": lambda b: embedding_moment_sums(b, U, None, 0.0, False, CLIP),
-    "moments, low clip": lambda b: embedding_moment_sums(b, U, W0, 0.1, True, lower_edge(2)),
-    "second moments": lambda b: moment_sums(b, SCALE),
-    "sparse pairs": lambda b: pair_direction_sums(csr(b), np.array([0, 2, 3]), None, 0.0, False),
-    "subspaces": lambda b: subspace_scores(b, SUBSPACES, False, True, 0.0),
-    "paper's subspaces": lambda b: subspace_scores(b, SUBSPACES, True, False, CLIP),
-    "margins, k = 1": lambda b: margin_scores(b, SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0),
-    "margins, k = 2": lambda b: margin_scores(b, SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0),
-    "margins, k = 3": lambda b: margin_scores(b, SPACES, M, False, 0.1, 2.0, 1.0),
-    "AltMin as printed": lambda b: system_sums(b, U, 8, False, 0.5, 0.3),
-    "AltMin as printed, quarters": lambda b: system_sums(b, U, 8, True, 1e-15, 1e-15),
-    "AltMin's pairs": lambda b: normalised_pair_sums(b, 8, 0.3),
-    "paper's pairs": lambda b: pair_sums(b, CLIP),
-    "paper's pairs, low clip": lambda b: pair_sums(b, 1e-15),
-    "paper's gradients": lambda b: batch_gradient_sums(b, U, 2, 4, CLIP),
-    "paper's gradients, low clip": lambda b: batch_gradient_sums(b, U, 2, 4, 1e-15),
+    "feature shares": lambda b: FeatureFrequencies().of(csr(b)),
+    "feature moments": lambda b: FeatureMoments(False).of(b),
+    "feature moments, intercepts": lambda b: FeatureMoments(True).of(b),
+    "moment sizes": lambda b: EmbeddingMomentSizes(WITH_MEAN).of(b),
+    "moments": lambda b: EmbeddingMoments(PLAIN, CLIP).of(b),
+    "moments, low clip": lambda b: EmbeddingMoments(WITH_MEAN, lower_edge(2)).of(b),
+    "second moments": lambda b: RowMoments(SCALE).of(b),
+    "sparse pairs": lambda b: PairDirections(mean_model(0 * W0, 0.0, False), np.array([0, 2, 3])).of(csr(b)),
+    "subspaces": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b),
+    "paper's subspaces": lambda b: SubspaceScores(SUBSPACES, True, False, CLIP).of(b),
+    "margins, k = 1": lambda b: MarginScores(SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).of(b),
+    "margins, k = 2": lambda b: MarginScores(SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).of(b),
+    "margins, k = 3": lambda b: MarginScores(SPACES, M, False, 0.1, 2.0, 1.0).of(b),
+    "AltMin as printed": lambda b: System(U, 8, False, 0.5, 0.3).of(b),
+    "AltMin as printed, quarters": lambda b: System(U, 8, True, 1e-15, 1e-15).of(b),
+    "AltMin's pairs": lambda b: NormalisedPairs(8, 0.3).of(b),
+    "paper's pairs": lambda b: Pairs(CLIP).of(b),
+    "paper's pairs, low clip": lambda b: Pairs(1e-15).of(b),
+    "paper's gradients": lambda b: BatchGradients(U, 2, 4, CLIP).of(b),
+    "paper's gradients, low clip": lambda b: BatchGradients(U, 2, 4, 1e-15).of(b),
 }
 KNOW_NO_WEIGHTS = {name for name in SUMS if name.startswith("paper's") and name != "paper's subspaces"}
 NOT_SENT = {loss_and_gradient}  # for the baseline without privacy
@@ -319,17 +321,14 @@ def test_what_is_not_sent_does_not_stop_anybody_either(dtype: type) -> None:
         np.testing.assert_array_equal(changed[others], heads[others], err_msg=kind)
 
 
-def test_every_function_that_sums_over_a_block_is_tested_here() -> None:
+def test_every_statistic_is_tested_here() -> None:
     source = inspect.getsource(inspect.getmodule(somebody))  # type: ignore[arg-type]
-    sums_over_a_block = set()
-    for module in pkgutil.iter_modules(contributions.__path__):
-        if module.name == "cuda":  # needs a GPU: tests/engines/test_device.py
+    found = set()
+    for module in pkgutil.walk_packages(statistics.__path__, f"{statistics.__name__}."):
+        if module.name.endswith(".cuda"):  # needs a GPU: tests/engines/test_device.py
             continue
-        for name, function in inspect.getmembers(
-            importlib.import_module(f"{contributions.__name__}.{module.name}"), inspect.isfunction
-        ):
-            takes_a_block = get_type_hints(function).get("block") is Block
-            if takes_a_block and not name.startswith("_") and function not in NOT_SENT:
-                sums_over_a_block.add(name)
-    assert len(sums_over_a_block) > 20
-    assert {name for name in sums_over_a_block if f"{name}(" not in source and f"b, {name}" not in source} == set()
+        for name, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
+            if issubclass(kind, Statistic) and kind is not Statistic:
+                found.add(name)
+    assert len(found) > 20
+    assert {name for name in found if f"{name}(" not in source} == set()

@@ -5,13 +5,14 @@ import pytest
 
 from commonground.clipping.grid import bin_of
 from commonground.data.users import Block
-from commonground.statistics.directions import direction_sums, energy_counts
-from commonground.statistics.gradients import WINDOW, embedding_gradient_sums, mean_gradient_sums
+from commonground.statistics.directions import Directions, FeatureEnergies
+from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanGradients
 from commonground.statistics.kernels.gradients import TINY_RIDGE
 from commonground.statistics.objective import loss_and_gradient
-from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums, second_half_heads
-from commonground.statistics.residuals import residual_gradient_sums
-from populations import ragged_block
+from commonground.statistics.paper.fedrep import BatchGradients, Pairs, second_half_heads
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.statistic import SharedModel
+from populations import mean_model, ragged_block
 
 LOWEST = 113
 
@@ -45,7 +46,7 @@ def test_embedding_gradients(k: int, with_mean: bool, local_intercept: bool, dty
     block = ragged_block(k, n_users=60, d=d, dtype=dtype, high=25)
     rng = np.random.default_rng(k)
     U, mean = np.linalg.qr(rng.standard_normal((d, k)))[0], rng.standard_normal(d) if with_mean else None
-    fast = embedding_gradient_sums(block, U, mean, 0.4, local_intercept, LOWEST)
+    fast = EmbeddingGradients(SharedModel(U, mean, 0.4, local_intercept), LOWEST).of(block)
     raw, unit, counts = np.zeros_like(fast.raw), np.zeros_like(fast.unit), np.zeros_like(fast.counts)
     for X, y in people(block):
         g = slow_embedding_gradient(X, y, U, mean, 0.4, local_intercept)
@@ -72,7 +73,7 @@ def test_mean_gradients(centred: bool, constant: float) -> None:
     d = 7
     block = ragged_block(3, n_users=50, d=d)
     w = np.random.default_rng(0).standard_normal(d)
-    fast = mean_gradient_sums(block, w, 0.2, centred, constant, LOWEST)
+    fast = MeanGradients(mean_model(w, 0.2, centred), constant, LOWEST).of(block)
     total = np.zeros((1, d + (constant > 0)))
     for X, y in people(block):
         r = y - X @ w - 0.2
@@ -96,7 +97,7 @@ def test_mean_gradients_after_heads(local_intercept: bool) -> None:
             gram = A.T @ A
             r = r - A @ np.linalg.solve(gram + TINY_RIDGE * np.trace(gram) * np.eye(2), A.T @ r)
             total[0] += X.T @ r / dof
-    fast = residual_gradient_sums(block, U, w, 0.3, local_intercept, LOWEST)
+    fast = ResidualGradients(SharedModel(U, w, 0.3, local_intercept), LOWEST).of(block)
     np.testing.assert_allclose(fast.raw.sum(axis=0), total, atol=1e-9)
 
 
@@ -113,8 +114,8 @@ def test_directions_and_energy() -> None:
         theta = np.linalg.solve(Xc.T @ Xc + ridge * np.eye(5), Xc.T @ (r - r.mean()))
         expected += np.outer(theta, theta) / (theta @ theta)
         bins.append(bin_of(float((Xc**2).sum() / ((len(y) - 1) * 5))))
-    np.testing.assert_allclose(direction_sums(block, w, 0.1, True).second_moment, expected, atol=1e-9)
-    np.testing.assert_array_equal(energy_counts(block, True).counts, np.bincount(bins, minlength=242))
+    np.testing.assert_allclose(Directions(mean_model(w, 0.1, True)).of(block).second_moment, expected, atol=1e-9)
+    np.testing.assert_array_equal(FeatureEnergies(True).of(block).counts, np.bincount(bins, minlength=242))
 
 
 def test_paper_pairs() -> None:
@@ -130,7 +131,7 @@ def test_paper_pairs() -> None:
                     Z += 2 / (m * (m - 1)) * y[i] * y[other] * np.outer(X[i], X[other])
         norm = np.linalg.norm(Z)
         total += Z * min(1.0, 0.8 / norm) if norm > 0 else 0.0
-    np.testing.assert_allclose(pair_sums(block, 0.8).value, total, atol=1e-9)
+    np.testing.assert_allclose(Pairs(0.8).of(block).value, total, atol=1e-9)
 
 
 def test_paper_gradients_use_two_disjoint_batches() -> None:
@@ -143,7 +144,7 @@ def test_paper_gradients_use_two_disjoint_batches() -> None:
         g = -X[for_gradient].T @ (y[for_gradient] - X[for_gradient] @ U @ v) / 2
         gradient = np.outer(g, v)
         total += gradient * min(1.0, 3.0 / np.linalg.norm(gradient))
-    np.testing.assert_allclose(batch_gradient_sums(block, U, batch=2, shift=2, clip_norm=3.0).value, total, atol=1e-8)
+    np.testing.assert_allclose(BatchGradients(U, 2, 2, 3.0).of(block).value, total, atol=1e-8)
     heads = second_half_heads(block.X, block.y, block.offsets, U)
     X, y = people(block)[7]
     np.testing.assert_allclose(heads[7], np.linalg.lstsq(X[4:] @ U, y[4:], rcond=None)[0], atol=1e-9)

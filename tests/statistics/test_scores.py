@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from commonground.statistics.SubspaceScores import SMALLEST_SHARE, SubspaceScores
 
 from commonground.clipping.bounded import SCORE_UNIT
 from commonground.data.users import Block
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.margins import best_head, margin_scores, second_half_margin_heads
-from commonground.statistics.subspace_scores import SMALLEST_SHARE, subspace_scores
+from commonground.statistics.margins import MarginScores, best_head, second_half_margin_heads
 from populations import ragged_block
 
 D = 5
@@ -45,23 +45,25 @@ def test_subspace_scores(k: int, half: bool, centred: bool, loss_bound: float, s
     block = ragged_block(seed, n_users=600, d=D, low=1, high=12)  # more people than are scored together
     candidates = random_subspaces(7, D, k, public_generator(seed, "tests"))
     slow = [sum(slow_subspace_score(X, y, U, centred, loss_bound) for X, y in people(block, half)) for U in candidates]
-    fast = subspace_scores(block, candidates, half, centred, loss_bound).value / SCORE_UNIT
+    fast = SubspaceScores(candidates, half, centred, loss_bound).of(block).value / SCORE_UNIT
     np.testing.assert_allclose(fast, slow, rtol=1e-6)
 
 
 def test_more_candidates_than_are_scored_together(seed: int) -> None:
     block = ragged_block(seed, d=D)
     candidates = random_subspaces(2100, D, 2, public_generator(seed, "tests"))
-    together = subspace_scores(block, candidates, False, False, 0.0).value
-    apart = np.concatenate([subspace_scores(block, part, False, False, 0.0).value for part in np.split(candidates, 3)])
+    together = SubspaceScores(candidates, False, False, 0.0).of(block).value
+    apart = np.concatenate(
+        [SubspaceScores(part, False, False, 0.0).of(block).value for part in np.split(candidates, 3)]
+    )
     np.testing.assert_allclose(together, apart, rtol=1e-9)
 
 
 def test_people_with_few_or_no_labels_to_explain(seed: int) -> None:
     candidates = random_subspaces(3, D, 2, public_generator(seed, "tests"))
     nothing = Block(np.ones((3, D)), np.zeros(3), np.array([0, 1, 3]), first=0)
-    np.testing.assert_array_equal(subspace_scores(nothing, candidates, False, False, 0.0).value, [0, 0, 0])
-    np.testing.assert_array_equal(subspace_scores(nothing, candidates, True, False, 1.0).value, [0, 0, 0])
+    np.testing.assert_array_equal(SubspaceScores(candidates, False, False, 0.0).of(nothing).value, [0, 0, 0])
+    np.testing.assert_array_equal(SubspaceScores(candidates, True, False, 1.0).of(nothing).value, [0, 0, 0])
 
 
 def brute_force(a: np.ndarray, margin: float, length: float) -> int:
@@ -131,7 +133,7 @@ def test_margin_scores(k: int, seed: int) -> None:
                     else min((s * 2.0 * (a @ U) <= 0.1).sum() for s in (-1, 1))
                 )
                 slow[u] += wrong / max(len(y), 1)
-        fast = margin_scores(block, candidates, M, half, 0.1, 2.0, 1.0).value / SCORE_UNIT
+        fast = MarginScores(candidates, M, half, 0.1, 2.0, 1.0).of(block).value / SCORE_UNIT
         np.testing.assert_allclose(fast, slow, atol=1e-6)
 
 
@@ -156,7 +158,7 @@ def test_a_persons_score_does_not_depend_on_who_stands_beside_her() -> None:
 
     def scores(lo: int, hi: int) -> np.ndarray:
         block = Block(X[lo * 5 : hi * 5], y[lo * 5 : hi * 5], np.arange(hi - lo + 1) * 5, first=0)
-        return subspace_scores(block, candidates, False, False, 0.0).value
+        return SubspaceScores(candidates, False, False, 0.0).of(block).value
 
     for cut in (1, 37, 511, 513):
         np.testing.assert_array_equal(scores(0, cut) + scores(cut, n), scores(0, n))

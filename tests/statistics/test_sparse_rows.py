@@ -10,11 +10,13 @@ from commonground.clipping.grid import CHUNK
 from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block
 from commonground.heads.ridge import fit_heads
-from commonground.statistics.directions import energy_counts
-from commonground.statistics.gradients import embedding_gradient_sums, mean_gradient_sums
-from commonground.statistics.residuals import residual_gradient_sums
-from commonground.statistics.sparse_features import feature_share_sums
-from commonground.statistics.sparse_gradients import LANES, pair_direction_sums, sparse_gradient_sums
+from commonground.statistics.directions import FeatureEnergies
+from commonground.statistics.gradients import EmbeddingGradients, MeanGradients
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.sparse_features import FeatureFrequencies
+from commonground.statistics.sparse_gradients import LANES, PairDirections, SparseGradients
+from commonground.statistics.statistic import SharedModel
+from populations import mean_model
 
 D, K, LOWEST = 7, 3, 113
 U = np.linalg.qr(np.random.default_rng(0).standard_normal((D, K)))[0]
@@ -46,28 +48,32 @@ def assert_same(one: BinnedSums, other: BinnedSums) -> None:
 @pytest.mark.parametrize("mean", [None, W0], ids=["no mean", "mean"])
 @pytest.mark.parametrize("local_intercept", [False, True])
 def test_embedding_gradients(block: Block, mean: np.ndarray | None, local_intercept: bool) -> None:
-    dense = embedding_gradient_sums(block, U, mean, 0.4, local_intercept, LOWEST)
-    assert_same(sparse_gradient_sums(as_sparse(block), U, mean, 0.4, local_intercept, True, False, LOWEST), dense)
+    dense = EmbeddingGradients(SharedModel(U, mean, 0.4, local_intercept), LOWEST).of(block)
+    assert_same(
+        SparseGradients(SharedModel(U, mean, 0.4, local_intercept), True, False, LOWEST).of(as_sparse(block)), dense
+    )
 
 
 @pytest.mark.parametrize("centred", [False, True])
 @pytest.mark.parametrize("with_intercept", [False, True])
 def test_mean_gradients(block: Block, centred: bool, with_intercept: bool) -> None:
-    dense = mean_gradient_sums(block, W0, 0.4, centred, with_intercept, LOWEST)
-    own = sparse_gradient_sums(as_sparse(block), NOTHING, W0, 0.4, centred, False, with_intercept, LOWEST)
+    dense = MeanGradients(mean_model(W0, 0.4, centred), with_intercept, LOWEST).of(block)
+    own = SparseGradients(SharedModel(NOTHING, W0, 0.4, centred), False, with_intercept, LOWEST).of(as_sparse(block))
     assert_same(own, dense)
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])
 def test_mean_gradients_after_heads(block: Block, local_intercept: bool) -> None:
-    dense = residual_gradient_sums(block, U, W0, 0.4, local_intercept, LOWEST)
-    assert_same(sparse_gradient_sums(as_sparse(block), U, W0, 0.4, local_intercept, False, False, LOWEST), dense)
+    dense = ResidualGradients(SharedModel(U, W0, 0.4, local_intercept), LOWEST).of(block)
+    assert_same(
+        SparseGradients(SharedModel(U, W0, 0.4, local_intercept), False, False, LOWEST).of(as_sparse(block)), dense
+    )
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])
 def test_energies_and_heads(block: Block, local_intercept: bool) -> None:
     np.testing.assert_allclose(
-        energy_counts(as_sparse(block), local_intercept).counts, energy_counts(block, local_intercept).counts
+        FeatureEnergies(local_intercept).of(as_sparse(block)).counts, FeatureEnergies(local_intercept).of(block).counts
     )
     dense = fit_heads(block, U, W0, 0.4, local_intercept)
     for own, expected in zip(fit_heads(as_sparse(block), U, W0, 0.4, local_intercept), dense, strict=True):
@@ -88,16 +94,18 @@ def test_pairs_of_different_rows_and_feature_shares(block: Block, local_intercep
         energy = (X**2).sum(axis=0)
         if energy.any():
             shares += block.weights[j] * energy / np.linalg.norm(energy)
-    own = pair_direction_sums(as_sparse(block), features, W0, 0.4, local_intercept)
+    own = PairDirections(mean_model(W0, 0.4, local_intercept), features).of(as_sparse(block))
     np.testing.assert_allclose(own.value, pairs, atol=1e-8)
-    np.testing.assert_allclose(feature_share_sums(as_sparse(block)).value, shares, rtol=1e-10)
+    np.testing.assert_allclose(FeatureFrequencies().of(as_sparse(block)).value, shares, rtol=1e-10)
 
 
 def test_opposite_tastes_reach_the_sensitivity_of_pairs() -> None:
     """Two items liked together, or one liked and the other not: 2 is needed, and √2 would not be enough."""
     X = sparse.csr_array(np.eye(2, D))
     sums = [
-        pair_direction_sums(Block(X, np.array(y), np.array([0, 2]), 0), np.array([0, 1]), None, 0.0, False).bounded("p")
+        PairDirections(mean_model(np.zeros(X.shape[1]), 0.0, False), np.array([0, 1]))
+        .of(Block(X, np.array(y), np.array([0, 2]), 0))
+        .bounded("p")
         for y in ([1.0, 1.0], [1.0, -1.0])
     ]
     assert np.linalg.norm(sums[0].value - sums[1].value) == pytest.approx(sums[0].sensitivity, rel=1e-6)

@@ -86,6 +86,9 @@ class Population:
     _weights: np.ndarray | None = None
     _changes: tuple[Callable[[Any], Any], ...] = ()
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n_users={self.n_users}, n_features={self.n_features})"
+
     @property
     def custody(self) -> str:
         return ""

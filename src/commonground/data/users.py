@@ -70,9 +70,6 @@ class Users(Population):
         self.user_name = user_name
         self.reader: RowReader | None = None  # such as a GPU; None: this processor
 
-    def __repr__(self) -> str:
-        return f"Users(n_users={self.n_users}, n_features={self.n_features})"
-
     @classmethod
     def from_arrays(cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None) -> "Users":
         """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.

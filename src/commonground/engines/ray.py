@@ -285,10 +285,10 @@ class RemoteUsers(Population):
         self.feature_names, self.label_name, self.user_name = columns.features, columns.label, columns.user
         budgets = [part.budgets for part in opened if part.budgets is not None]
         self.budgets = np.concatenate(budgets) if budgets else None
-        self._engine = engine
+        self.engine = engine
 
     def _sum(self, statistic: Summable[Sum]) -> Sum:
-        return self._engine.sum(self._weights, statistic)
+        return self.engine.sum(self._weights, statistic)
 
     @property
     def ids(self) -> np.ndarray:
