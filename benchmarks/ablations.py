@@ -88,9 +88,17 @@ def main() -> None:
     arguments = parser.parse_args()
     seeds = arguments.seeds
     if arguments.few:
-        variants, populations, always = FEW_VARIANTS, FEW_POPULATIONS, partial(patch.object, fedrep, "FEW", 60.0)
+        variants, populations, always = (
+            FEW_VARIANTS,
+            FEW_POPULATIONS,
+            partial(patch.object, private_fedrep, "MANY_PEOPLE_FROM", 60.0),
+        )
     else:
-        variants, populations, always = VARIANTS, POPULATIONS, partial(patch.object, fedrep, "FEW", 0.0)
+        variants, populations, always = (
+            VARIANTS,
+            POPULATIONS,
+            partial(patch.object, private_fedrep, "MANY_PEOPLE_FROM", 0.0),
+        )
     table = Table(title=f"MSE ÷ floor, median (worst) of {seeds} seeds")
     table.add_column("what is changed")
     for n, epsilon in populations:

@@ -179,7 +179,7 @@ def test_sums_of_real_numbers_leave_room_for_their_rounding() -> None:
         assert rounding_margin(n) >= 1e-12 + 2.0**-52 * n * (CHUNK + n / CHUNK)
     n = 10**6
     assert ClippedSums(np.zeros(2), 3.0, n).bounded("c").sensitivity > 6.0 * (1 + rounding_margin(n) / 2)
-    assert DirectionSums(np.zeros((2, 2)), n).bounded("d").sensitivity > 2**0.5 * (1 + rounding_margin(n) / 2)
+    assert DirectionSums(np.zeros((2, 2)), 1.0, n).bounded("d").sensitivity > 2**0.5 * (1 + rounding_margin(n) / 2)
     assert SizeCounts(np.zeros(3)).bounded("h").sensitivity == 2**0.5  # whole numbers are added exactly
 
 

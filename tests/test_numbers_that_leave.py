@@ -117,7 +117,7 @@ def note_sums(secrets: Secrets, sums: Any) -> None:
     elif isinstance(sums, SizeCounts):
         secrets.note(sums.counts, marked=True)
     elif isinstance(sums, DirectionSums):
-        secrets.note(sums.second_moment, np.linalg.norm(sums.second_moment))
+        secrets.note(sums.value, np.linalg.norm(sums.value))
     elif isinstance(sums, PositiveSums):
         secrets.note(sums.value, np.linalg.norm(sums.value), np.linalg.eigvalsh(sums.value))
 
@@ -289,7 +289,7 @@ def everything_written(folder: Path) -> tuple[Secrets, dict[str, Any]]:
     heads, head = Heads.fit(model.billboard_, users), model.billboard_.personalize(X, y)
     secrets.note(heads.weights, heads.intercepts, head.coef, head.intercept, head.weights)
     objects = [users, model, single, model.billboard_, model.billboard_.statement, heads, head, canary, users._people]
-    objects += [SizeCounts(np.full(N_BINS, 4321)), DirectionSums(np.full((2, 2), 4321.0), 4321)]
+    objects += [SizeCounts(np.full(N_BINS, 4321)), DirectionSums(np.full((2, 2), 4321.0), 1.0, 4321)]
     objects += [ClippedSums(np.full(2, 4321.0), 1.0, 4321), BoundedSum(np.full(2, 4321.0), 1.0, "sum")]
     secrets.note(4321.0, marked=True)
     with np.printoptions(threshold=sys.maxsize):

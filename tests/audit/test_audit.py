@@ -34,6 +34,7 @@ from commonground.billboard.statement import Statement
 from commonground.cli import app as cli
 from commonground.clipping.sums import SizeCounts
 from commonground.errors import InputError
+from commonground.estimators import personal_ridge
 from commonground.gate import gate as gate_module
 from commonground.gate import randomness_from
 from commonground.gate.release import release
@@ -200,13 +201,13 @@ def test_one_letter_in_the_statement_is_noticed(monkeypatch: pytest.MonkeyPatch)
 
 def test_noise_that_follows_who_was_drawn_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The total of a sample from those drawn: the stated sensitivity tells whether she was among them."""
-    ridge = cg.clipping.sums.MomentSums.bounded_ridge
+    ridge = personal_ridge.bounded_ridge
 
     def divided(sums: Any, alpha: float, total: float, radius: float, name: str) -> Any:
         drawn = sums.value[0, 0] > 0  # anything that follows the sample
         return ridge(sums, alpha, total * (1 + 1e-12 * float(np.trace(sums.value)) * drawn), radius, name)
 
-    monkeypatch.setattr(cg.clipping.sums.MomentSums, "bounded_ridge", divided)
+    monkeypatch.setattr(personal_ridge, "bounded_ridge", divided)
     assert audit_exactly(RECIPES["ridge-sample"].at(CLAIM), neighbours("corners")).refuted
 
 

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from commonground.statistics.SubspaceScores import SubspaceScores
 from scipy import sparse
 
 from commonground.clipping.bounded import BoundedScores, BoundedSum, rounding_margin
@@ -18,6 +17,7 @@ from commonground.clipping.grid import (
     lower_edge,
     squared_norms_of_products,
 )
+from commonground.clipping.ridge import bounded_ridge
 from commonground.clipping.sums import BinnedSums, DirectionSums, from_symmetric_half, symmetric_half
 from commonground.data.users import Block
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
@@ -36,6 +36,7 @@ from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.sparse_features import FeatureFrequencies
 from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
 from commonground.statistics.statistic import SharedModel
+from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.statistics.whitened import WhitenedGradients
 from populations import mean_model, no_rows, ragged_block, replace_person, strange_people
 
@@ -118,7 +119,7 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "AltMin as printed: vector": lambda b: System(U, 8, False, 0.5, 0.3).of(b).vector.bounded("a"),
     "AltMin as printed: matrix of quarters": lambda b: System(U, 8, True, 0.5, 0.3).of(b).matrix.bounded("a"),
     "second moments": lambda b: RowMoments(SCALE).of(b).bounded("s"),
-    "ridge coefficients": lambda b: RowMoments(UNIT).of(b).bounded_ridge(0.7, 11.0, 0.4, "t"),
+    "ridge coefficients": lambda b: bounded_ridge(RowMoments(UNIT).of(b), 0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: Pairs(3.0).of(b).bounded("z"),
     "subspaces": lambda b: SubspaceScores(SUBSPACES, False, False, 0.0).of(b).bounded("s"),
     "subspaces, centred": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b).bounded("s"),
@@ -311,7 +312,7 @@ def test_symmetric_half_is_an_isometry(seed: int) -> None:
 
 def test_directions_longer_than_one_are_clipped() -> None:
     sums = DirectionSums.of(np.array([[3.0, 4.0], [0.3, 0.4], [np.nan, 1.0], [np.inf, 0.0]]), np.ones(4))
-    np.testing.assert_allclose(sums.second_moment, np.array([[0.36, 0.48], [0.48, 0.64]]) * 1.25)
+    np.testing.assert_allclose(sums.value, np.array([[0.36, 0.48], [0.48, 0.64]]) * 1.25)
 
 
 def test_clip_factors() -> None:

@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from commonground.engines.local import add_up
 
 from commonground.clipping.sums import ClippedSums
 from commonground.data.columns import Columns
 from commonground.data.ids import canonical_ids
+from commonground.data.population import Block, add_up
 from commonground.data.sources import ParquetSource
 from commonground.data.users import Users
 from commonground.engines.partitions import FilePart, FilePeople, Reader, Reading, SplitPart, lie_apart, partition_of
@@ -109,13 +109,14 @@ def test_people_count_as_much_in_a_partition_as_they_should(tmp_path: Path) -> N
     opened = reader.open(0, partition, reading)
     asked = (0, partition, reading, opened.size)
     weights = np.linspace(0, 1, opened.n_users)
-    got = reader.sum_over_people(*asked, weights, weight_sum)
+    got = reader.sum(*asked, weights, SumOfWeights())
     np.testing.assert_allclose(got.value, weights.sum())
-    assert reader.sum_over_people(*asked, np.zeros(opened.n_users), weight_sum) is None
+    assert reader.sum(*asked, np.zeros(opened.n_users), SumOfWeights()) is None
 
 
-def weight_sum(block) -> ClippedSums:  # type: ignore[no-untyped-def]
-    return ClippedSums(np.array([block.person_weights.sum()]), 1.0, block.n_users)
+class SumOfWeights:
+    def of(self, block: Block) -> ClippedSums:
+        return ClippedSums(np.array([block.person_weights.sum()]), 1.0, block.n_users)
 
 
 def people(lowest: object, highest: object) -> FilePeople:
@@ -153,7 +154,7 @@ def test_a_reader_keeps_to_its_memory_and_sums_the_same_from_disk(tmp_path: Path
     for one, room in ((reader, reading), (tight, small)):
         opened = [one.open(number, partition, room) for number, partition in enumerate(partitions)]
         parts = [
-            one.sum_over_people(number, partition, room, size.size, None, label_sum)
+            one.sum(number, partition, room, size.size, None, SumOfLabels())
             for number, (partition, size) in enumerate(zip(partitions, opened, strict=True))
         ]
         sums.append(add_up(parts).value)
@@ -162,8 +163,9 @@ def test_a_reader_keeps_to_its_memory_and_sums_the_same_from_disk(tmp_path: Path
     assert sum(users.streamed for users in tight._users.values()) > 0
 
 
-def label_sum(block) -> ClippedSums:  # type: ignore[no-untyped-def]
-    return ClippedSums(np.array([block.y.astype(float).sum()]), 1.0, block.n_users)
+class SumOfLabels:
+    def of(self, block: Block) -> ClippedSums:
+        return ClippedSums(np.array([block.y.astype(float).sum()]), 1.0, block.n_users)
 
 
 def test_a_partition_that_changed_is_refused(tmp_path: Path) -> None:
@@ -172,9 +174,9 @@ def test_a_partition_that_changed_is_refused(tmp_path: Path) -> None:
     reader, reading, partitions = split_everything(tmp_path, tmp_path / "scratch", 2)
     n_users, n_rows = reader.open(0, partitions[0], reading).size
     with pytest.raises(InputError, match="are not those that were there"):
-        Reader().sum_over_people(0, partitions[0], reading, (n_users + 1, n_rows), None, label_sum)
+        Reader().sum(0, partitions[0], reading, (n_users + 1, n_rows), None, SumOfLabels())
     with pytest.raises(InputError, match="are not those that were there"):
-        Reader().sum_over_people(0, partitions[0], reading, (n_users, n_rows - 1), None, label_sum)
+        Reader().sum(0, partitions[0], reading, (n_users, n_rows - 1), None, SumOfLabels())
 
 
 def test_a_bad_row_is_named_with_its_file(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commonground.statistics.SubspaceScores import SubspaceScores
 from scipy.special import log_softmax
 from scipy.stats import chisquare
 
@@ -24,6 +23,7 @@ from commonground.public_draws import (
     subspaces_around,
 )
 from commonground.statistics.margins import MarginScores
+from commonground.statistics.subspace_scores import SubspaceScores
 from populations import ragged_block, replace_person, strange_people
 
 EPSILON = 0.8

@@ -11,7 +11,7 @@ from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.grid import lower_edge
 from commonground.denoise.spectra import log_likelihood
 from commonground.estimators.fedrep.few_people import (
-    FEW,
+    MANY_PEOPLE_FROM,
     N_ROUNDS,
     SIZES_EVERY,
     SPREAD,
@@ -79,7 +79,7 @@ def test_sizes_that_label_noise_holds_up_are_found() -> None:
 def test_where_many_rounds_are_chosen() -> None:
     mu = cg.accounting.gaussian.gaussian_mu(1.0, 1e-6)
     assert information(1000, 50, 2, mu) == pytest.approx(0.16 * (1000 * mu) ** 2 / (4 * 2 * 96), rel=1e-9)
-    assert information(2000, 50, 2, mu) < FEW < information(2500, 50, 2, mu)
+    assert information(2000, 50, 2, mu) < MANY_PEOPLE_FROM < information(2500, 50, 2, mu)
 
 
 def test_guesses_see_more_than_gradients() -> None:
@@ -103,9 +103,9 @@ def test_looks_within_a_subspace(seed: int) -> None:
     one_by_one = np.zeros((4, 4))
     for lo, hi in zip(block.offsets[:-1], block.offsets[1:], strict=True):
         alone = cg.data.users.Block(block.X[lo:hi], block.y[lo:hi], np.array([0, hi - lo]), 0)
-        within = Q.T @ Directions(model).of(alone).second_moment @ Q
+        within = Q.T @ Directions(model).of(alone).value @ Q
         one_by_one += within / np.trace(within)
-    np.testing.assert_allclose(DirectionsWithin(model, Q).of(block).second_moment, one_by_one, atol=1e-9)
+    np.testing.assert_allclose(DirectionsWithin(model, Q).of(block).value, one_by_one, atol=1e-9)
 
 
 def test_looks_add_up_as_likelihoods_do() -> None:

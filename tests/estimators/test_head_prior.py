@@ -72,7 +72,7 @@ def test_statistics_of_heads_against_a_slow_version(local_intercept: bool, seed:
             moment += np.outer(v, v) / (v @ v)
             ratios.append(2 * ((r - A @ v) ** 2).sum() / dof / (v @ v))
     model = SharedModel(U, w, 0.3, local_intercept)
-    np.testing.assert_allclose(HeadDirections(model).of(block).second_moment, moment, atol=1e-3)
+    np.testing.assert_allclose(HeadDirections(model).of(block).value, moment, atol=1e-3)
     counts = HeadNoise(model).of(block).counts
     assert counts[1:].sum() == len(ratios)
     assert abs(np.repeat(np.arange(len(counts)), counts.astype(int))[-len(ratios) :].mean()

@@ -8,7 +8,7 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.clipping.sums import ridge_sensitivity
+from commonground.clipping.ridge import bounded_ridge, ridge_sensitivity
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
     METHODS,
@@ -175,12 +175,9 @@ def test_one_person_can_move_the_solution_by_nearly_half_of_what_the_theorem_all
     """P3's η = λΣε / (2√d(1 + √d B)), and nine people without rows of their own beside one whose label is turned round."""
     assert ridge_sensitivity(4, 2.0, 10.0, 0.5) == pytest.approx(2 * 2 * (1 + 2 * 0.5) / (2.0 * 10))
     X = np.vstack([np.zeros((9, 1)), [[1.0]]])
-    bounded = [
-        cg.Users.from_arrays(X, np.append(np.zeros(9), label), np.arange(10))
-        .sum(RowMoments(unit_scale(np.zeros(1), np.ones(1), -1.0, 1.0, intercept=False)))
-        .bounded_ridge(1.0, 10.0, coefficient_radius(1.0, 1), "θ")
-        for label in (1.0, -1.0)
-    ]
+    asked = RowMoments(unit_scale(np.zeros(1), np.ones(1), -1.0, 1.0, intercept=False))
+    people = [cg.Users.from_arrays(X, np.append(np.zeros(9), label), np.arange(10)) for label in (1.0, -1.0)]
+    bounded = [bounded_ridge(users.sum(asked), 1.0, 10.0, coefficient_radius(1.0, 1), "θ") for users in people]
     moved = abs(float(bounded[0].value[0] - bounded[1].value[0]))
     assert 0.4 * bounded[0].sensitivity < moved <= bounded[0].sensitivity
 

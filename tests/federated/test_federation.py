@@ -262,14 +262,14 @@ def one(at: tuple[int, ...], value: float) -> Callable[[np.ndarray], np.ndarray]
 
 
 SPOILED = {
-    "NaN": ("Directions", spoil("second_moment", one((0, 1), np.nan))),
+    "NaN": ("Directions", spoil("value", one((0, 1), np.nan))),
     "infinite": ("EmbeddingGradients", spoil("raw", one((3, 0, 0), np.inf))),
-    "wrong shape": ("Directions", spoil("second_moment", lambda a: a[:-1, :-1])),
+    "wrong shape": ("Directions", spoil("value", lambda a: a[:-1, :-1])),
     "wrong type": ("FeatureEnergies", spoil("counts", lambda a: a.astype(np.float32))),
     "an array too many": ("FeatureEnergies", lambda arrays: {**arrays, "rows": np.zeros(3)}),
     "an array too few": ("EmbeddingGradients", lambda arrays: {"counts": arrays["counts"]}),
-    "directions too long": ("Directions", spoil("second_moment", lambda a: 3 * a)),
-    "not positive": ("Directions", spoil("second_moment", lambda a: -a)),
+    "directions too long": ("Directions", spoil("value", lambda a: 3 * a)),
+    "not positive": ("Directions", spoil("value", lambda a: -a)),
     "not symmetric": ("EmbeddingMoments", spoil("value", one((0, 1), 1e3))),
     "moments too large": ("EmbeddingMoments", spoil("value", lambda a: 1e4 * a)),
     "raw too large": ("EmbeddingGradients", spoil("raw", lambda a: 1e6 * a)),

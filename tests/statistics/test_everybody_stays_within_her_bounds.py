@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from commonground.statistics.SubspaceScores import SubspaceScores
 from scipy import sparse
 
 from commonground import statistics
@@ -26,7 +25,6 @@ from commonground.clipping.sums import (
     ClippedSums,
     DirectionSums,
     FeatureShares,
-    MomentSums,
     PositiveSums,
     ScoreSums,
     SizeCounts,
@@ -58,6 +56,7 @@ from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.sparse_features import FeatureFrequencies, sparse_energy_counts
 from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
 from commonground.statistics.statistic import SharedModel, Statistic
+from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.statistics.whitened import WhitenedGradients
 from populations import mean_model, no_rows, ragged_block, random_person, replace_person, strange_people
 
@@ -188,11 +187,10 @@ CHECKS: dict[type, Callable[[Any, float], None]] = {
     SymmetricSums: lambda s, weight: check_norm(s.value, weight * s.clip_norm),
     PositiveSums: lambda s, weight: (check_norm(s.value, weight * s.clip_norm), check_positive(s.value)),
     DirectionSums: lambda s, weight: (
-        check_norm(np.trace(s.second_moment), weight),
-        check_positive(s.second_moment),
+        check_norm(np.trace(s.value), weight),
+        check_positive(s.value),
     ),
     FeatureShares: lambda s, weight: (check_norm(s.value, weight), check_norm(np.minimum(s.value, 0.0), 0.0)),
-    MomentSums: lambda s, weight: (check_norm(s.value, weight * s.squared_radius), check_positive(s.value)),
     ScoreSums: lambda s, weight: check_norm(np.clip(s.value, 0, weight * SCORE_UNIT) - s.value, 0.0),
     SystemSums: lambda s, weight: (
         CHECKS[PositiveSums](s.matrix, weight),

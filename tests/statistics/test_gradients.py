@@ -114,7 +114,7 @@ def test_directions_and_energy() -> None:
         theta = np.linalg.solve(Xc.T @ Xc + ridge * np.eye(5), Xc.T @ (r - r.mean()))
         expected += np.outer(theta, theta) / (theta @ theta)
         bins.append(bin_of(float((Xc**2).sum() / ((len(y) - 1) * 5))))
-    np.testing.assert_allclose(Directions(mean_model(w, 0.1, True)).of(block).second_moment, expected, atol=1e-9)
+    np.testing.assert_allclose(Directions(mean_model(w, 0.1, True)).of(block).value, expected, atol=1e-9)
     np.testing.assert_array_equal(FeatureEnergies(True).of(block).counts, np.bincount(bins, minlength=242))
 
 

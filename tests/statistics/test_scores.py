@@ -4,12 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from commonground.statistics.SubspaceScores import SMALLEST_SHARE, SubspaceScores
 
 from commonground.clipping.bounded import SCORE_UNIT
 from commonground.data.users import Block
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.statistics.margins import MarginScores, best_head, second_half_margin_heads
+from commonground.statistics.subspace_scores import SMALLEST_SHARE, SubspaceScores
 from populations import ragged_block
 
 D = 5

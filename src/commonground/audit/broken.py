@@ -68,7 +68,7 @@ def unclipped_init() -> Iterator[None]:
     def raw_directions(asked: Directions, block: Block) -> DirectionSums:
         people = zip(block.offsets[:-1], block.offsets[1:], strict=True)
         theta = [np.linalg.lstsq(block.X[lo:hi], block.y[lo:hi], rcond=None)[0] for lo, hi in people]
-        return DirectionSums(np.transpose(theta) @ np.array(theta), block.n_users)
+        return DirectionSums(np.transpose(theta) @ np.array(theta), 1.0, block.n_users)
 
     def raw_pairs(asked: Pairs, block: Block) -> ClippedSums:
         return replace(of_pairs(Pairs(1e300), block), clip_norm=asked.clip_norm)

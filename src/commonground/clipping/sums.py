@@ -17,7 +17,7 @@ stated μ (``accounting.personal``).
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -130,88 +130,17 @@ class BinnedSums:
 
 @dataclass(frozen=True, repr=False)
 class ClippedSums:
-    """A sum of contributions that were multiplied by their ``clip_factors``; private."""
+    """A sum of contributions, each of norm at most ``clip_norm``; private.
+
+    Those below differ in ``APART``, how far two contributions can be from each other in units of that norm, and in what is
+    released: all numbers, or a symmetric matrix by its half.
+    """
 
     value: np.ndarray
     clip_norm: float
     n_users: int
-
-    def __repr__(self) -> str:
-        return "<ClippedSums: private>"
-
-    def __add__(self, other: "ClippedSums") -> "ClippedSums":
-        assert self.clip_norm == other.clip_norm
-        return ClippedSums(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
-
-    def bounded(self, name: str) -> BoundedSum:
-        """Replacing a contribution of norm at most C by another moves the sum by at most 2C."""
-        return BoundedSum(self.value, 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name)
-
-
-@dataclass(frozen=True, repr=False)
-class DirectionSums:
-    """Σ_j u_j u_jᵀ over people, for vectors of norm at most one; private."""
-
-    second_moment: np.ndarray  # (d, d)
-    n_users: int
-
-    def __repr__(self) -> str:
-        return "<DirectionSums: private>"
-
-    def __add__(self, other: "DirectionSums") -> "DirectionSums":
-        return DirectionSums(self.second_moment + other.second_moment, self.n_users + other.n_users)
-
-    @classmethod
-    def of(cls, directions: np.ndarray, weights: np.ndarray) -> "DirectionSums":
-        """Clip each row to norm one and add up the outer products, each times its person's weight."""
-        factors = clip_factors(squared_norms(directions), 1.0)
-        finite = np.where(factors[:, None] > 0.0, directions, 0.0)
-        inside = finite * (factors * np.sqrt(weights))[:, None]
-        chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
-        return cls(sum(chunk.T @ chunk for chunk in chunks), len(inside))
-
-    def bounded(self, name: str) -> BoundedSum:
-        """‖uuᵀ − wwᵀ‖² = ‖u‖⁴ + ‖w‖⁴ − 2⟨u,w⟩² ≤ 2: replacing a person moves the sum by √2, whatever she sends."""
-        return BoundedSum(
-            symmetric_half(self.second_moment), math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class FeatureShares:
-    """Σ_j e_j over people, for vectors without negative entries and of norm at most one; private."""
-
-    value: np.ndarray  # (d,)
-    n_users: int
-
-    def __repr__(self) -> str:
-        return "<FeatureShares: private>"
-
-    def __add__(self, other: "FeatureShares") -> "FeatureShares":
-        return FeatureShares(self.value + other.value, self.n_users + other.n_users)
-
-    @classmethod
-    def of(cls, energies: Any, weights: np.ndarray) -> "FeatureShares":
-        """Scale each row of a (people, d) csr_array of squares to norm one and add up, each times its person's weight."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            norms = np.sqrt(energies.power(2).sum(axis=1))
-            factors = np.where((norms > 1e-100) & np.isfinite(norms), weights / norms, 0.0)
-        energies.data[~np.isfinite(energies.data)] = 0.0
-        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
-        return cls(sum(energies[some].T @ factors[some] for some in chunks), len(factors))
-
-    def bounded(self, name: str) -> BoundedSum:
-        """‖e − f‖² = ‖e‖² + ‖f‖² − 2⟨e,f⟩ ≤ 2, as ⟨e,f⟩ ≥ 0 where no entry is negative: √2, whatever she has."""
-        return BoundedSum(self.value, math.sqrt(2.0) * (1.0 + rounding_margin(self.n_users)), name)
-
-
-@dataclass(frozen=True, repr=False)
-class SymmetricSums:
-    """A sum of symmetric matrices, each of Frobenius norm at most ``clip_norm``; private."""
-
-    value: np.ndarray  # (p, p)
-    clip_norm: float
-    n_users: int
+    APART: ClassVar[float] = 2.0  # replacing a contribution of norm at most C by another moves the sum by at most 2C
+    SYMMETRIC: ClassVar[bool] = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}: private>"
@@ -221,80 +150,54 @@ class SymmetricSums:
         return type(self)(self.value + other.value, self.clip_norm, self.n_users + other.n_users)
 
     def bounded(self, name: str) -> BoundedSum:
-        """Replacing a matrix of norm at most C by another moves the sum by at most 2C, and so its symmetric half."""
-        return BoundedSum(
-            symmetric_half(self.value), 2.0 * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name
-        )
+        """The sum with what replacing a person can move it by: ``APART`` times the clip norm."""
+        value = symmetric_half(self.value) if self.SYMMETRIC else self.value
+        return BoundedSum(value, self.APART * self.clip_norm * (1.0 + rounding_margin(self.n_users)), name)
+
+
+class SymmetricSums(ClippedSums):
+    """Of symmetric matrices, by their Frobenius norm: their halves are as far apart as they are."""
+
+    SYMMETRIC = True
 
 
 class PositiveSums(SymmetricSums):
-    """The same for positive semi-definite matrices."""
+    """Of positive semi-definite matrices.
 
-    def bounded(self, name: str) -> BoundedSum:
-        """‖A − B‖² = ‖A‖² + ‖B‖² − 2 tr(AB) ≤ 2C², as tr(AB) ≥ 0 for positive A and B: √2·C instead of 2C."""
-        margin = 1.0 + rounding_margin(self.n_users)
-        return BoundedSum(symmetric_half(self.value), math.sqrt(2.0) * self.clip_norm * margin, name)
-
-
-@dataclass(frozen=True, repr=False)
-class MomentSums:
-    """Σ_j w_j · mean_i z_ij z_ijᵀ over people, for rows z with ‖z‖² at most ``squared_radius``; private."""
-
-    value: np.ndarray  # (p, p)
-    squared_radius: float
-    n_users: int
-
-    def __repr__(self) -> str:
-        return "<MomentSums: private>"
-
-    def __add__(self, other: "MomentSums") -> "MomentSums":
-        assert self.squared_radius == other.squared_radius
-        return MomentSums(self.value + other.value, self.squared_radius, self.n_users + other.n_users)
-
-    def bounded(self, name: str) -> BoundedSum:
-        """As for ``DirectionSums``: √2 r² between two z zᵀ with ‖z‖ ≤ r, so between two means of such matrices, too."""
-        return BoundedSum(
-            symmetric_half(self.value),
-            math.sqrt(2.0) * self.squared_radius * (1.0 + rounding_margin(self.n_users)),
-            name,
-        )
-
-    def bounded_ridge(self, alpha: float, total_weight: float, radius: float, name: str) -> BoundedSum:
-        """The ridge coefficients themselves, z = (x, y) with x in [0, 1]^d and |y| ≤ 1 (P3, Theorems 2.1 and 2.3).
-
-        θ minimises Σ_j w_j mean_i (y − θᵀx)² / total_weight + α‖θ‖² over ‖θ‖ ≤ radius. ``total_weight`` is public: it does not
-        depend on who was drawn. A person's gradient at such a θ is at most 2√d(1 + √d·radius), hers is replaced by another's,
-        and the objective is 2α-strongly convex: θ moves by at most 4√d(1 + √d·radius) / (2α·total_weight). Twice the margin:
-        the solver's rounding, about 50 · 2⁻⁵³ · (1 + d/α) of θ, is below that of the sums.
-        """
-        assert radius > 0
-        d = len(self.value) - 1
-        theta = ridge_in_ball(self.value[:d, :d] / total_weight, self.value[:d, d] / total_weight, alpha, radius)
-        sensitivity = ridge_sensitivity(d, alpha, total_weight, radius)
-        return BoundedSum(theta, sensitivity * (1.0 + 2.0 * rounding_margin(self.n_users)), name)
-
-
-def ridge_sensitivity(d: int, alpha: float, total_weight: float, radius: float) -> float:
-    return 2.0 * math.sqrt(d) * (1.0 + math.sqrt(d) * radius) / (alpha * total_weight)
-
-
-def ridge_in_ball(gram: np.ndarray, rhs: np.ndarray, alpha: float, radius: float) -> np.ndarray:
-    """argmin θᵀ gram θ − 2 rhsᵀθ + α‖θ‖² over ‖θ‖ ≤ radius.
-
-    >>> ridge_in_ball(np.eye(2), np.array([3.0, 4.0]), alpha=0.0, radius=1.0).round(6).tolist()
-    [0.6, 0.8]
+    ‖A − B‖² = ‖A‖² + ‖B‖² − 2 tr(AB) ≤ 2C², as tr(AB) ≥ 0 for positive A and B: √2·C instead of 2C. So between two z zᵀ with
+    ‖z‖² ≤ C, and between two means of such matrices, too.
     """
-    eigenvalues, vectors = np.linalg.eigh(gram)
-    eigenvalues, along = np.maximum(eigenvalues, 0.0) + alpha, vectors.T @ rhs
-    low, high = 0.0, float(np.linalg.norm(rhs)) / radius  # the constraint's multiplier
-    if np.linalg.norm(along / eigenvalues) <= radius:
-        high = 0.0
-    while high - low > 1e-15 * high:
-        middle = (low + high) / 2
-        if middle in (low, high):
-            break
-        low, high = (middle, high) if np.linalg.norm(along / (eigenvalues + middle)) > radius else (low, middle)
-    return vectors @ (along / (eigenvalues + high))
+
+    APART = math.sqrt(2.0)
+
+
+class DirectionSums(PositiveSums):
+    """Σ_j u_j u_jᵀ over people, for vectors of norm at most one: positive, and of trace at most one each."""
+
+    @classmethod
+    def of(cls, directions: np.ndarray, weights: np.ndarray) -> "DirectionSums":
+        """Clip each row to norm one and add up the outer products, each times its person's weight."""
+        factors = clip_factors(squared_norms(directions), 1.0)
+        finite = np.where(factors[:, None] > 0.0, directions, 0.0)
+        inside = finite * (factors * np.sqrt(weights))[:, None]
+        chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
+        return cls(sum(chunk.T @ chunk for chunk in chunks), 1.0, len(inside))
+
+
+class FeatureShares(ClippedSums):
+    """Of vectors without negative entries: ‖e − f‖² = ‖e‖² + ‖f‖² − 2⟨e,f⟩ ≤ 2C², as ⟨e,f⟩ ≥ 0."""
+
+    APART = math.sqrt(2.0)
+
+    @classmethod
+    def of(cls, energies: Any, weights: np.ndarray) -> "FeatureShares":
+        """Scale each row of a (people, d) csr_array of squares to norm one and add up, each times its person's weight."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            norms = np.sqrt(energies.power(2).sum(axis=1))
+            factors = np.where((norms > 1e-100) & np.isfinite(norms), weights / norms, 0.0)
+        energies.data[~np.isfinite(energies.data)] = 0.0
+        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+        return cls(sum(energies[some].T @ factors[some] for some in chunks), 1.0, len(factors))
 
 
 def symmetric_half(matrix: np.ndarray) -> np.ndarray:

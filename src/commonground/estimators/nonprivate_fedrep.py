@@ -53,7 +53,7 @@ class NonPrivateFedRep(PersonalModel):
             along_w = along_w if self.shared_mean else np.zeros(d)
             return loss / n_rows, np.concatenate([along_w, along_U.ravel()]) / n_rows
 
-        moment = users.sum(Directions(SharedModel(np.zeros((d, 0)), mean, intercept, self.fit_intercept))).second_moment
+        moment = users.sum(Directions(SharedModel(np.zeros((d, 0)), mean, intercept, self.fit_intercept))).value
         U = np.linalg.eigh(moment)[1][:, -k:]
         options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
         start = np.concatenate([mean, U.ravel()])

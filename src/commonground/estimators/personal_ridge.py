@@ -11,6 +11,7 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.personal import PersonalBudgets, personal_budgets
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
+from commonground.clipping.ridge import bounded_ridge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.data.users import Users
@@ -180,7 +181,7 @@ class PersonalBudgetRidge(PersonalModel):
         moments = users.weighted(weights).sum(RowMoments(scale))
         # Room for rounding as for all people: that for those drawn would tell, in the stated noise, how many these were.
         moments = replace(moments, n_users=users.n_users)
-        solution = moments.bounded_ridge(self.alpha, total, radius, "ridge coefficients")
+        solution = bounded_ridge(moments, self.alpha, total, radius, "ridge coefficients")
         return gate.perturb(solution, epsilon * (1 - 1e-9)).value
 
     def _level(self, epsilons: np.ndarray) -> float:

@@ -78,8 +78,8 @@ def _check_binned(sums: BinnedSums, people: int) -> None:
 
 
 def _check_directions(sums: DirectionSums, people: int) -> None:
-    _check_positive(sums.second_moment)
-    _check_norm(np.atleast_1d(np.trace(sums.second_moment)), people)
+    _check_positive(sums.value)
+    _check_norm(np.atleast_1d(np.trace(sums.value)), people)
 
 
 def _check_moments(sums: PositiveSums, people: int) -> None:

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from sklearn.model_selection import train_test_split
 
 from commonground import datasets
-from commonground.clipping.sums import ridge_in_ball, ridge_sensitivity
+from commonground.clipping.ridge import ridge_in_ball, ridge_sensitivity
 from commonground.estimators.personal_ridge import coefficient_radius, sampling_probabilities
 from commonground.progress import progress_bar
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row

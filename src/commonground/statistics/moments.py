@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK
-from commonground.clipping.sums import MomentSums
+from commonground.clipping.sums import PositiveSums
 from commonground.data.population import Block
 from commonground.statistics.statistic import Statistic
 
@@ -72,16 +72,16 @@ def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, la
 
 
 @dataclass(frozen=True, eq=False)
-class RowMoments(Statistic[MomentSums]):
+class RowMoments(Statistic[PositiveSums]):
     """Σ_j w_j · mean_i z_ij z_ijᵀ over people."""
 
-    gives = MomentSums
+    gives = PositiveSums
     scale: PublicScale
 
-    def of(self, block: Block) -> MomentSums:
+    def of(self, block: Block) -> PositiveSums:
         scale = self.scale
         lower = _moments(
             block.X, block.y, block.offsets, block.person_weights, scale.low, scale.high - scale.low, scale.centre,
             scale.constant, scale.label_low, scale.label_high, scale.label_centre, scale.label_scale / scale.label_unit,
         ).sum(axis=0)  # fmt: skip
-        return MomentSums(lower + np.tril(lower, -1).T, scale.squared_radius, block.n_users)
+        return PositiveSums(lower + np.tril(lower, -1).T, scale.squared_radius, block.n_users)
