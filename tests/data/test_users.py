@@ -20,7 +20,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from commonground import tables
+from commonground.data import csv, stores
 from commonground.data import ids as people_module
 from commonground.data.users import Users
 from commonground.errors import InputError, UnknownUserError
@@ -80,8 +80,8 @@ def tiny_batches(rows: int) -> Iterator[None]:
     """Batches of few rows and columns, so that people lie across the seams of small test tables."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(people_module, "ID_BATCH_ROWS", rows)
-        patch.setattr(tables, "BATCH_BYTES", rows * 8)
-        patch.setattr(tables, "COLUMNS_AT_ONCE", 1 + rows % 4)
+        patch.setattr(stores, "BATCH_BYTES", rows * 8)
+        patch.setattr(stores, "COLUMNS_AT_ONCE", 1 + rows % 4)
         yield
 
 
@@ -309,7 +309,7 @@ def test_ids_become_numbers_only_where_python_would_write_them_so(texts: list[st
         except ValueError:
             return False
 
-    numbers = tables.whole_numbers(pa.array(texts))
+    numbers = csv.whole_numbers(pa.array(texts))
     assert (numbers is not None) == all(map(obvious, texts))
     assert [people_module.is_whole_number(text) for text in texts] == [obvious(text) for text in texts]
     if numbers is not None:
@@ -333,9 +333,9 @@ def test_wide_tables_are_grouped_one_set_of_columns_after_the_other(tmp_path: Pa
         for user_ids in (np.arange(60) // 4, np.arange(60) % 7):
             pq.write_table(as_arrow(X, y, user_ids), tmp_path / "wide.parquet")
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(tables, "STREAMED_BYTES", 0)
+                patch.setattr(stores, "STREAMED_BYTES", 0)
                 users = Users.from_table(tmp_path / "wide.parquet", max_memory=9 * 8 * n_features)
-            assert isinstance(users._rows, tables.ScratchRows)
+            assert isinstance(users._rows, stores.ScratchRows)
             check(users, X, y, user_ids.tolist(), max_bytes=8000)
 
 
@@ -635,8 +635,8 @@ def test_a_scratch_folder_that_is_not_there(tmp_path: Path) -> None:
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pq.write_table(pa.table(GOOD), tmp_path / "rows.parquet")
-    append = tables.append
-    monkeypatch.setattr(tables, "append", lambda path, values: append(Path("/dev/full"), values))
+    append = stores.append
+    monkeypatch.setattr(stores, "append", lambda path, values: append(Path("/dev/full"), values))
     with pytest.raises(InputError, match="scratch folder is full"):
         Users.from_table(tmp_path / "rows.parquet", max_memory=1)
 
