@@ -139,7 +139,7 @@ class Locally:
         if len(keep) == 1:
             return best
         held_out = torch.arange(rows.y.shape[1], device=rows.X.device) % round(1 / self.settings.validation) == 0
-        models = self._candidates(rows.weighted(rows.weight * ~held_out), shared, start)
+        models = self._candidates(replace(rows, weight=rows.weight * ~held_out), shared, start)
         X, y, weight = rows.X[:, held_out], rows.y[:, held_out], rows.weight[:, held_out]
         losses = {name: self._row_losses(self._outputs(name, models, X), y) for name in keep}
         # With few validation rows the lowest loss is luck.

@@ -40,9 +40,6 @@ class OwnRows:
         padded[at], labels[at], weight[at] = X[taken], y[taken], 1.0
         return cls(padded, labels, weight)
 
-    def weighted(self, weight: Tensor) -> "OwnRows":
-        return OwnRows(self.X, self.y, weight)
-
 
 def stacks(
     X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int, width: int

@@ -130,14 +130,9 @@ class SharedTraining:
             parameters[name].data.copy_(value)
 
     def _step(
-        self,
-        X: Tensor,
-        y: Tensor,
-        units: Units,
-        paid: SampledReleases,
-        parameters: dict[str, nn.Parameter],
-        expected: float,
-    ) -> None:
+        self, X: Tensor, y: Tensor, units: Units, paid: SampledReleases,
+        parameters: dict[str, nn.Parameter], expected: float,
+    ) -> None:  # fmt: skip
         s, gradients = self.settings, self.gradients
         assert gradients is not None
         for name, value in gradients.unflatten(torch.from_numpy(self.position)).items():
@@ -160,20 +155,11 @@ class SharedTraining:
         s = self.settings
         parameters = dict(self.model.named_parameters())
         statement = JointStatement(
-            algorithm="Joint training of a network",
-            recipe="default",
+            algorithm="Joint training of a network", recipe="default",
             epsilon=float(s.epsilon) if self.names else 0.0,  # everything is personal: nothing is published
-            delta=float(s.delta),
-            unit=s.unit,
-            relation=s.relation,
-            n_owners=n_owners,
-            n_units=self.n_units,
-            sampling_probability=float(s.sampling_probability),
-            noise_multiplier=self.noise_multiplier,
-            steps=self.drawn,
-            simulated=self.randomness.simulated,
-            noise=self.randomness.fast_description,
-            events=self.events,
+            delta=float(s.delta), unit=s.unit, relation=s.relation, n_owners=n_owners, n_units=self.n_units,
+            sampling_probability=float(s.sampling_probability), noise_multiplier=self.noise_multiplier, steps=self.drawn,
+            simulated=self.randomness.simulated, noise=self.randomness.fast_description, events=self.events,
             parameters={
                 "clip_norm": s.clip_norm, "learning_rate": self.learning_rate, "momentum": s.momentum, "average": s.average,
             },
@@ -189,19 +175,11 @@ class SharedTraining:
         assert self.gradients is not None
         contribution, entries = SampledSum.contribution(s.clip_norm), self.gradients.n_parameters
         run = "" if self.randomness.simulated else f", run {secrets.token_hex(8)}"  # a ledger tells runs apart by it
+        noise_std = SampledReleases.noise_std(self.noise_multiplier, contribution, entries)
         return SampledGaussianEvent(
-            name=f"shared parameters, {s.steps} steps{run}",
-            sampling_probability=float(s.sampling_probability),
-            noise_multiplier=self.noise_multiplier,
-            steps=s.steps,
-            relation=s.relation,
-            group_size=self.group_size,
-            contribution=contribution,
-            noise_std=SampledReleases.noise_std(self.noise_multiplier, contribution, entries),
-            entries=entries,
-            simulated=self.randomness.simulated,
-            unit=s.unit,
-        )
+            f"shared parameters, {s.steps} steps{run}", float(s.sampling_probability), self.noise_multiplier, s.steps,
+            s.relation, self.group_size, contribution, noise_std, entries, self.randomness.simulated, s.unit,
+        )  # fmt: skip
 
     def _report(self, seconds: float) -> None:
         if self.settings.verbose:
@@ -231,13 +209,9 @@ class SharedTraining:
             return
         file = Path(self.settings.checkpoint)
         note = {
-            "run": self._public(),
-            "step": self.step,
-            "averaged": self.averaged,
-            "drawn": drawn,
-            "events": [event.as_dict() for event in self.events],
-            "randomness": self._stands,
-        }
+            "run": self._public(), "step": self.step, "averaged": self.averaged, "drawn": drawn,
+            "events": [event.as_dict() for event in self.events], "randomness": self._stands,
+        }  # fmt: skip
         arrays = {"position": self.position, "velocity": self.velocity, "mean": self.mean}
         with replacing(file, PRIVATE) as written:
             written.write(save_arrays(arrays, metadata={"checkpoint": json.dumps(note)}))

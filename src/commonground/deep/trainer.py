@@ -155,15 +155,9 @@ class JointTrainer(BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        owners: Any,
-        users: Any = None,
-        *,
-        ledger: Ledger | SharedLedger | None = None,
-        resume: bool = False,
-    ) -> Self:
+        self, X: Any, y: Any, owners: Any, users: Any = None, *,
+        ledger: Ledger | SharedLedger | None = None, resume: bool = False,
+    ) -> Self:  # fmt: skip
         """Train the shared part on all rows, then everybody's personal part.
 
         Parameters

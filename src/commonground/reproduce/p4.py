@@ -14,17 +14,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from commonground.progress import progress_bar
-from commonground.reproduce.p4_cells import (
-    LAYERS,
-    RECORDS_PER_USER,
-    Cell,
-    Study,
-    figure1_cells,
-    table1_baseline_cells,
-    table1_joint_cells,
-    table2_cells,
-    table4_cells,
-)
+from commonground.reproduce import p4_cells
+from commonground.reproduce.p4_cells import Cell, Study
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 
 
@@ -195,25 +186,24 @@ def _collect(jobs: list[Iterable[Cell]], title: str, show: bool) -> list[Cell]:
 
 def run_table1(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
-    columns = (table1_joint_cells, table1_baseline_cells)
+    columns = (p4_cells.table1_joint_cells, p4_cells.table1_baseline_cells)
     jobs = [cells(study, d, s) for d in study.datasets for s in study.seeds for cells in columns]
     return table1_outcome(_collect(jobs, "p4-table1", show))
 
 
 def run_table2(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
-    layers = ((), ("conv1", "conv2"), ("fc1",)) if fast else LAYERS
+    layers = ((), ("conv1", "conv2"), ("fc1",)) if fast else p4_cells.LAYERS
     n = 16 if fast else 256
-    return table2_outcome(
-        _collect([table2_cells(study, p, n, s) for p in layers for s in study.seeds], "p4-table2", show)
-    )
+    jobs = [p4_cells.table2_cells(study, p, n, s) for p in layers for s in study.seeds]
+    return table2_outcome(_collect(jobs, "p4-table2", show))
 
 
 def run_table4(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
-    ns, ks, epsilons = ((16,), (1, 5), (8.0,)) if fast else ((256, 4), RECORDS_PER_USER, (1.0, 3.0, 8.0))
+    ns, ks, epsilons = ((16,), (1, 5), (8.0,)) if fast else ((256, 4), p4_cells.RECORDS_PER_USER, (1.0, 3.0, 8.0))
     jobs = [
-        table4_cells(study, k, epsilon, level, ns, seed)
+        p4_cells.table4_cells(study, k, epsilon, level, ns, seed)
         for k in ks for epsilon in epsilons for seed in study.seeds
         for level in (("clip", "group") if k > 1 and (fast or epsilon == 1.0) else ("clip",))
     ]  # fmt: skip
@@ -223,9 +213,8 @@ def run_table4(fast: bool, show: bool) -> Outcome:
 def run_figure1(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
     epsilons = (1.0, 10.0) if fast else (1.0, 2.0, 5.0, 10.0, 100.0)
-    return figure1_outcome(
-        _collect([figure1_cells(study, e, s) for e in epsilons for s in study.seeds], "p4-fig1", show)
-    )
+    jobs = [p4_cells.figure1_cells(study, e, s) for e in epsilons for s in study.seeds]
+    return figure1_outcome(_collect(jobs, "p4-fig1", show))
 
 
 _COMMON = (
