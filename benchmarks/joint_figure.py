@@ -1,6 +1,6 @@
 """The tables and the figures of docs/joint_learning.md from measured cells.
 
-python benchmarks/joint_figure.py [benchmarks/joint_cells.jsonl]
+python benchmarks/joint_figure.py [docs/measured/joint_cells.jsonl]
 """
 
 import json
@@ -10,27 +10,27 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from commonground.reproduce.p4 import (
-    Cell,
     figure1_outcome,
     mean_and_error,
     table1_outcome,
     table2_outcome,
     table4_outcome,
 )
+from commonground.reproduce.p4_cells import Cell
 from commonground.reproduce.results import Outcome
 
-HERE = Path(__file__).parent
+DOCS = Path(__file__).parents[1] / "docs"
 
 
 def draw(outcome: Outcome, name: str, width: float) -> None:
     assert outcome.draw is not None
     figure = Figure(figsize=(width, 3.6), layout="constrained")
     outcome.draw(figure)
-    figure.savefig(HERE.parent / "docs" / "figures" / name, metadata={"Date": None})
+    figure.savefig(DOCS / "figures" / name, metadata={"Date": None})
 
 
 def main() -> None:
-    file = Path(sys.argv[1]) if len(sys.argv) > 1 else HERE / "joint_cells.jsonl"
+    file = Path(sys.argv[1]) if len(sys.argv) > 1 else DOCS / "measured" / "joint_cells.jsonl"
     cells = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
     def of(table: str) -> list[Cell]:

@@ -2,8 +2,8 @@
 
 python benchmarks/joint_tables.py speed table1 baselines table2 figure1 table4 --out cells.jsonl [--processes 8]
 
-Speed is measured first, alone on the machine. Jobs are begun in the order in which they are named; cells are written as they are
-made, so a run that is cut short loses little.
+Speed is measured first, alone on the machine. Jobs are begun in the order in which they are named; cells are added to the
+file as they are made, so a run that is cut short loses little. Those of the documentation are in docs/measured/joint_cells.jsonl.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from commonground.reproduce.p4 import (
+from commonground.reproduce.p4_cells import (
     LAYERS,
     RECORDS_PER_USER,
     Cell,

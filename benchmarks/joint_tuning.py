@@ -12,7 +12,7 @@ import torch
 from commonground.datasets import OwnersData, across_owners, load
 from commonground.deep import JointTrainer, TwoBranchCNN
 from commonground.deep.local import LocalSettings
-from commonground.reproduce.p4 import CANDIDATES, PAPER
+from commonground.reproduce.p4_cells import CANDIDATES, PAPER
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 

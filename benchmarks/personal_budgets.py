@@ -23,7 +23,7 @@ from commonground.audit.neighbours import TARGET, neighbours
 from commonground.audit.replay import evidence, record
 from commonground.data.users import Users
 from commonground.progress import progress_bar
-from commonground.reproduce import p3
+from commonground.reproduce import p3_settings
 
 N_USERS = 20_000
 SHARES_OF_CONSERVATIVE = (0.0, 0.2, 0.4, 0.6, 0.8, 0.95)
@@ -32,7 +32,7 @@ ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0)
 
 
 def scaled_mix(
-    n: int, low: float, high: float, fractions: tuple[float, float, float] = p3.DEFAULT_FRACTIONS
+    n: int, low: float, high: float, fractions: tuple[float, float, float] = p3_settings.DEFAULT_FRACTIONS
 ) -> np.ndarray:
     """P3's mix of budgets, moved and stretched so that its smallest is ``low`` and its largest ``high``."""
     epsilons = cg.datasets.segmented_budgets(n, fractions)
@@ -70,7 +70,7 @@ def fedrep(seeds: int, out: Path) -> None:
 
 
 def medical(seeds: int, out: Path) -> None:
-    data = p3.medical()
+    data = p3_settings.medical()
     X, X_test = data.X[:, :-1], data.X_test[:, :-1]  # the estimator adds its own intercept
     budgets = cg.datasets.segmented_budgets(len(data.y))
     table = Table(title=f"Medical Cost, P3's default budgets, unregularised test loss, {seeds} draws of noise")

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import commonground as cg
 from commonground.audit.broken import BROKEN
@@ -14,8 +15,10 @@ from commonground.audit.joint import DIRECTION, JOINT_RECIPES, joint_recipe_of
 from commonground.audit.recipes import Claim
 from commonground.audit.sampled import audit_sampled
 from commonground.cli import app as cli
-from commonground.deep import clipped
+from commonground.deep import JointTrainer, clipped
+from commonground.deep.local import LocalSettings
 from commonground.errors import InputError
+from commonground.reproduce.p4_baselines import per_silo
 
 CLAIM = Claim(8.0, 1e-3)
 each = pytest.mark.parametrize("recipe", JOINT_RECIPES)
@@ -85,10 +88,18 @@ def test_a_saved_board_is_audited_by_its_own_recipe_and_budget(unit: str, tmp_pa
     name, claim = joint_recipe_of(board.save(tmp_path / "board"))
     assert name == {"record": "joint-sgd", "user": "joint-sgd-users"}[unit]
     assert (claim.epsilon, claim.delta) == (3.0, 1e-3)
-    for changes in ({"relation": "replace-one"}, {"recipe": "paper"}, {"collaboration": "per-silo"}):
+    for changes in ({"relation": "replace-one"}, {"recipe": "paper"}):
         board = cg.JointSGDRegressor(3.0, 1e-3, steps=4, **changes).fit(**rows).billboard_
         with pytest.raises(InputError, match="cannot be audited"):
             joint_recipe_of(board.save(tmp_path / str(changes)))
+
+
+def test_a_board_on_which_nothing_is_released_cannot_be_audited(tmp_path: Path) -> None:
+    rows = {"X": np.eye(8), "y": np.ones(8, dtype=int), "owners": np.arange(8) % 2}
+    quick = LocalSettings(epochs=1, fewest_updates=1)
+    board = per_silo(JointTrainer(nn.Linear(8, 2), local=quick)).fit(**rows).billboard_
+    with pytest.raises(InputError, match="cannot be audited"):
+        joint_recipe_of(board.save(tmp_path / "board"))
 
 
 def test_command_for_machines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ from commonground.deep import JointTrainer
 from commonground.deep.local import LocalSettings
 from commonground.errors import BudgetError, InputError
 from commonground.ledger import InMemoryLedger
+from commonground.reproduce.p4_baselines import per_silo
 
 STEPS, FEATURES, N_OWNERS = 8, 3, 5
 
@@ -144,26 +145,12 @@ def test_bad_input(learner: Any, rows: dict[str, np.ndarray]) -> None:
 def test_a_durable_ledger_is_charged_for_every_training(
     learner: Any, rows: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    """And not for what is never trained together."""
     people = cg.ledger.DurableLedger(tmp_path / "b.db", create=True).open_population("p", Budget(20.0, 1e-4))
     model = clone(learner).set_params(simulation_seed=None)
     for fits in (1, 2):
         statement = model.fit(**rows, ledger=people).billboard_.statement
         assert people.account().charged_rounds == fits * STEPS
     assert people.account().epsilon_of_rounds(STEPS) == statement.epsilon_spent
-    clone(model).set_params(collaboration="per-silo").fit(**rows, ledger=people)
-    assert people.account().charged_rounds == 2 * STEPS
-
-
-@each
-def test_what_has_no_protection_takes_no_ledger(learner: Any, rows: dict[str, np.ndarray]) -> None:
-    book = InMemoryLedger(Budget(4.0, 1e-4))
-    open_ = clone(learner).set_params(collaboration="without-dp")
-    with pytest.raises(BudgetError, match="no ledger can pay"):
-        open_.fit(**rows, ledger=book)
-    assert book.events == ()
-    assert not hasattr(open_, "billboard_")
-    assert str(open_.fit(**rows).billboard_.statement).startswith("NOT PRIVATE")
 
 
 def others(model: Any, rows: dict[str, np.ndarray], owner: str) -> dict[str, bytes]:
@@ -184,10 +171,12 @@ def others(model: Any, rows: dict[str, np.ndarray], owner: str) -> dict[str, byt
     return found
 
 
-@each
-@pytest.mark.parametrize("collaboration", ["joint-dp", "per-silo"])
+ALONE = per_silo(LEARNERS["JointTrainer"])
+
+
+@pytest.mark.parametrize("learner", [*LEARNERS.values(), ALONE], ids=[*LEARNERS, "JointTrainer, per silo"])
 def test_others_keep_every_bit_whatever_one_owner_holds(
-    learner: Any, collaboration: str, rows: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
+    learner: Any, rows: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With the same releases, one owner's rows change in number and size: the billboard and all that others have stay."""
     from commonground.gate import SampledReleases
@@ -215,10 +204,10 @@ def test_others_keep_every_bit_whatever_one_owner_holds(
     for name, (take, scale) in neighbours.items():
         changed = {column: values[np.concatenate([take, kept])] for column, values in rows.items()}
         changed["X"][: len(take)] *= np.float32(scale)
-        model = clone(learner).set_params(collaboration=collaboration, learning_rate=0.01).fit(**changed)
+        model = clone(learner).set_params(learning_rate=0.01).fit(**changed)
         found = others(model, changed, "owner-0")
         found |= {f"published {array}": values.tobytes() for array, values in model.billboard_.arrays.items()}
-        assert collaboration == "per-silo" or any(np.any(values) for values in model.billboard_.arrays.values())
+        assert learner is ALONE or any(np.any(values) for values in model.billboard_.arrays.values())
         first = first or found
         assert {part for part in found if found[part] != first[part]} == set(), name
 

@@ -16,7 +16,7 @@ from test_every_joint_learner import LEARNERS
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
-from commonground.errors import BudgetError, InputError
+from commonground.errors import BudgetError
 from commonground.ledger import DurableLedger, InMemoryLedger
 
 EPSILON = 4.0
@@ -174,14 +174,3 @@ def test_a_durable_ledger_pays_for_learning_across_owners(learner: Any, tmp_path
         assert set(charged(population)) == {event.name for event in statement.events}
         with pytest.raises(BudgetError):
             clone(learner).fit(**owners(), ledger=population)
-
-
-@pytest.mark.parametrize(
-    "learner",
-    [cg.JointSGDRegressor(steps=4), cg.JointSGDClassifier((0, 1), steps=4), LEARNERS["JointTrainer"]],
-    ids=["JointSGDRegressor", "JointSGDClassifier", "JointTrainer"],
-)
-def test_a_baseline_across_owners_without_protection_takes_no_ledger(learner: Any) -> None:
-    """It would look as if everything had been paid for."""
-    with pytest.raises((BudgetError, InputError), match="ledger"), unwarned():
-        clone(learner).set_params(collaboration="without-dp").fit(**owners(), ledger=InMemoryLedger(Budget(4.0, 1e-4)))

@@ -1,6 +1,5 @@
 """JointTrainer: what it publishes, what it charges, how it goes on after a crash, what owners keep."""
 
-import json
 import math
 import shutil
 from dataclasses import replace
@@ -284,20 +283,6 @@ def test_a_durable_ledger_adds_up_training_runs(data: OwnersData, tmp_path: Path
         fitted(data, ledger=people)
 
 
-def test_baselines_have_the_same_interface(data: OwnersData) -> None:
-    quick = {"local": LocalSettings(epochs=1, personal_steps=5)}
-    full = fitted(data, collaboration="full-dp", **quick)
-    assert "fc1.weight" in full.billboard_.arrays
-    silo = fitted(data, collaboration="per-silo", **quick)
-    assert silo.billboard_.arrays == {}
-    assert "Nothing that depends on anybody's data" in str(silo.billboard_.statement)
-    open_ = fitted(data, collaboration="without-dp", **quick)
-    assert str(open_.billboard_.statement).startswith("NOT PRIVATE")
-    assert json.dumps(open_.billboard_.statement.to_json())
-    for model in (full, silo, open_):
-        assert model.predict(data.test_X, data.test_owners).shape == data.test_y.shape
-
-
 def test_progress_is_shown_and_epochs_a_second_are_printed(
     data: OwnersData, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -347,7 +332,6 @@ def test_a_regression_with_a_plain_module() -> None:
         ({"relation": "swap"}, "relation must be"), ({"epsilon": 0}, "epsilon"), ({"delta": 0.0}, "delta"),
         ({"sampling_probability": 0.0}, "sampling_probability"), ({"steps": 0}, "steps"), ({"clip_norm": math.inf}, "clip_norm"),
         ({"keep": ("best",)}, "keep must"), ({"unit": "user", "user_level": "group"}, "records_per_user"),
-        ({"collaboration": "some"}, "collaboration"),
     ],
 )  # fmt: skip
 def test_bad_parameters(data: OwnersData, changes: dict[str, Any], message: str) -> None:
@@ -443,10 +427,10 @@ def test_others_keep_every_bit_whatever_one_owner_holds(network: str, n_owners: 
 
 def test_owners_rows_are_not_padded_to_the_largest_owners(data: OwnersData) -> None:
     """Memory for one owner's rows follows from its own number of rows: 200 owners of one row beside one of 1,000."""
-    from commonground.deep import local
+    from commonground.deep.own_rows import stacks
 
     owner = np.concatenate([np.zeros(1000, dtype=int), np.arange(1, 201)])
     X, y = torch.from_numpy(data.X), torch.from_numpy(data.y)
-    sizes = {int(some[0]): part.y.shape for some, _, part in local.stacks(X, y, owner, 201, 64)}
+    sizes = {int(some[0]): part.y.shape for some, _, part in stacks(X, y, owner, 201, 64)}
     assert sizes[0] == (1, 1024)
     assert {sizes[j] for j in range(1, 201)} == {(1, 16)}

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from commonground.deep import TwoBranchCNN, local
+from commonground.deep.own_rows import OwnRows
 from commonground.deep.trainer import cross_entropy
 
 NO_GPU = "there is no GPU here"
@@ -17,7 +18,7 @@ def test_recorded_updates_give_what_plain_ones_give(monkeypatch: pytest.MonkeyPa
     generator = torch.Generator().manual_seed(0)
     X = torch.rand(3, 128, 1, 8, 8, generator=generator).cuda()
     y = torch.randint(10, (3, 128), generator=generator).cuda()
-    rows = local.OwnRows(X, y, torch.ones(3, 128, device="cuda"))
+    rows = OwnRows(X, y, torch.ones(3, 128, device="cuda"))
     settings = local.LocalSettings(epochs=5, fewest_updates=10, personal_steps=10)
     owners = local.Locally(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
     recorded = owners._fit_own(rows, start), owners._fit_personal(rows, start, None)

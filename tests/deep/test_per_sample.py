@@ -8,11 +8,12 @@ import torch
 from torch import Tensor, nn
 
 from commonground.clipping.sums import SampledSum
-from commonground.deep.clipped import Units, clipped_sum
+from commonground.deep.clipped import clipped_sum
 from commonground.deep.models import TwoBranchCNN
 from commonground.deep.per_sample import PerSampleGradients, patches
 from commonground.deep.trainer import cross_entropy
 from commonground.errors import InputError
+from commonground.owners.units import Units
 
 
 class Strided(nn.Module):

@@ -8,12 +8,14 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import r2_score
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import epsilon_of_sampled
 from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.ledger import InMemoryLedger
+from commonground.owners.heads import ridge_fit
 
 N, M, D = 20, 100, 4
 
@@ -40,7 +42,7 @@ def fitted(rows: dict[str, Any], **changes: Any) -> cg.JointSGDRegressor:
 VARIANTS: dict[str, dict[str, Any]] = {
     "record": {}, "user": {"unit": "user"}, "group": {"unit": "user", "user_level": "group", "records_per_user": 5},
     "winsorised": {"unit": "user", "aggregator": "winsorised"}, "replacement": {"relation": "replace-one"},
-    "paper": {"recipe": "paper", "steps": 500}, "full-dp": {"collaboration": "full-dp"},
+    "paper": {"recipe": "paper", "steps": 500},
 }  # fmt: skip
 
 
@@ -60,10 +62,16 @@ def test_private_coefficients_are_close_and_owners_gain(rows: dict[str, Any]) ->
     model = fitted(rows, fit_intercept=False)
     assert np.linalg.norm(model.billboard_.arrays["coefficients"][0] - rows["shared"]) < 0.3
     personal, shared = (model.score(rows["test"], rows["truth"], owners) for owners in (rows["owners"], None))
-    alone = fitted(rows, collaboration="per-silo").score(rows["test"], rows["truth"], rows["owners"])
+    alone = r2_score(rows["truth"], predicted_by_owners_alone(rows))
     assert personal > shared + 0.02
     assert personal > alone - 0.01
     np.testing.assert_allclose(model.predict(rows["test"][:2], owners=[-5, 999]), model.predict(rows["test"][:2]))
+
+
+def predicted_by_owners_alone(rows: dict[str, Any]) -> np.ndarray:
+    """Every owner's ridge on its own rows, as if there were no others."""
+    own = [ridge_fit(rows["X"][j], rows["y"][j], np.zeros(D), 1.0) for j in np.arange(N * M).reshape(N, M)]
+    return np.einsum("ij,ij->i", np.stack(own)[rows["owners"]], rows["test"])
 
 
 def test_real_noise_is_drawn_and_charged(rows: dict[str, Any]) -> None:
@@ -82,7 +90,7 @@ def test_real_noise_is_drawn_and_charged(rows: dict[str, Any]) -> None:
 def spread_of_released_gradients(rows_per_user: int, far_apart: bool) -> float:
     """How much noise Algorithm 2 adds to a gradient at the end: the radius it found, by which the gate's noise is scaled."""
     from commonground.owners import gradients as contributions
-    from commonground.owners import joint_sgd as estimator
+    from commonground.owners import winsorised as algorithm
 
     rng = np.random.default_rng(1)
     n_users = 2000
@@ -97,7 +105,7 @@ def spread_of_released_gradients(rows_per_user: int, far_apart: bool) -> float:
         return original(means, centre, clip_norm)
 
     patch = pytest.MonkeyPatch()
-    patch.setattr(estimator, "clipped_units", watch)
+    patch.setattr(algorithm, "clipped_units", watch)
     try:
         cg.JointSGDRegressor(4.0, 1e-5, unit="user", aggregator="winsorised", clip_norm=8.0, sampling_probability=0.2, steps=40,
                              simulation_seed=2).fit(X, y, owners=user % 10, users=user)  # fmt: skip
@@ -203,19 +211,14 @@ def test_the_papers_recipe_takes_the_steps_given_whatever_the_number_of_rows(row
         assert fitted(part, recipe="paper", steps=1700).billboard_.statement.steps == 1700
 
 
-def test_the_papers_recipe_has_no_personal_part_under_full_dp(rows: dict[str, Any]) -> None:
-    model = fitted(rows, recipe="paper", steps=100, collaboration="full-dp")
-    np.testing.assert_array_equal(model.predict(rows["test"], rows["owners"]), model.predict(rows["test"]))
-
-
 def test_a_group_sends_no_more_records_than_it_pays_for(rows: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """Everybody is drawn: of each user, whatever her number of records, the first three take part and no other."""
-    from commonground.owners import joint_sgd as estimator
+    from commonground.owners import minibatches as algorithm
 
     seen: list[np.ndarray] = []
-    original = estimator.clipped_records
-    monkeypatch.setattr(estimator, "clipped_records", lambda e, X, c: seen.append(X[:, 0].copy()) or original(e, X, c))
-    monkeypatch.setattr(estimator, "noise_multiplier_for", lambda *_, **__: 50.0)  # plenty; the search takes long
+    original = algorithm.clipped_records
+    monkeypatch.setattr(algorithm, "clipped_records", lambda e, X, c: seen.append(X[:, 0].copy()) or original(e, X, c))
+    monkeypatch.setattr(algorithm, "noise_multiplier_for", lambda *_, **__: 50.0)  # plenty; the search takes long
     users = np.repeat(np.arange(8), [1, 2, 3, 4, 5, 9, 3, 13])
     X = np.column_stack([np.arange(40.0), np.ones(40)])
     model = cg.JointSGDRegressor(
@@ -241,11 +244,11 @@ def test_the_papers_recipe_asks_the_owners_drawn_and_nobody_else(
 ) -> None:
     """Each step one record of each owner in the secret sample; owners stay out as often as the cost counts on."""
     from commonground.gate import SampledReleases
-    from commonground.owners import joint_sgd as estimator
+    from commonground.owners import single_steps as algorithm
 
     asked: list[list[int]] = []
     drawn: list[list[int]] = []
-    original, sample = estimator.clipped_records, SampledReleases.sample
+    original, sample = algorithm.clipped_records, SampledReleases.sample
 
     def watched_sample(self: SampledReleases, n: int) -> np.ndarray:
         found = sample(self, n)
@@ -257,7 +260,7 @@ def test_the_papers_recipe_asks_the_owners_drawn_and_nobody_else(
         asked[-1] += np.rint(X[:, 0]).astype(int).tolist()
         return original(errors, X, clip_norm)
 
-    monkeypatch.setattr(estimator, "clipped_records", watched)
+    monkeypatch.setattr(algorithm, "clipped_records", watched)
     monkeypatch.setattr(SampledReleases, "sample", watched_sample)
     owners = np.arange(60) % 6
     model = cg.JointSGDRegressor(4.0, 1e-3, recipe="paper", steps=60, simulation_seed=0)
@@ -271,9 +274,10 @@ def test_the_papers_recipe_asks_the_owners_drawn_and_nobody_else(
 def test_the_units_drawn_send_and_nobody_else(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is drawn: every sum that reaches the gate is zero, so nothing passes beside the sample."""
     from commonground.gate import SampledReleases
-    from commonground.owners import joint_sgd as estimator
+    from commonground.owners import minibatches, winsorised
 
-    monkeypatch.setattr(estimator, "noise_multiplier_for", lambda *_, **__: 50.0)
+    for algorithm in (minibatches, winsorised):
+        monkeypatch.setattr(algorithm, "noise_multiplier_for", lambda *_, **__: 50.0)
     sums = []
     original = SampledReleases.release
 
@@ -327,7 +331,7 @@ def test_scikit_learn_habits(make: Any) -> None:
     [
         {"epsilon": 0}, {"delta": 1.0}, {"unit": "owner"}, {"aggregator": "median"}, {"aggregator": "winsorised"},
         {"radius": 0.0}, {"recipe": "best"}, {"sampling_probability": 2.0}, {"unit": "user", "user_level": "group"},
-        {"collaboration": "none"}, {"recipe": "paper", "unit": "user", "aggregator": "winsorised"},
+        {"recipe": "paper", "unit": "user", "aggregator": "winsorised"},
     ],
 )  # fmt: skip
 def test_bad_parameters(bad: dict[str, Any], rows: dict[str, Any]) -> None:

@@ -1,9 +1,16 @@
 """P4's results: the fast versions run, and the claims are computed from the cells they are given."""
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from commonground.accounting.budgets import Budget
+from commonground.datasets import OwnersData
+from commonground.errors import BudgetError
+from commonground.ledger import InMemoryLedger
 from commonground.reproduce import p4
+from commonground.reproduce.p4_baselines import WithoutPrivacy, full_dp, per_silo
+from commonground.reproduce.p4_cells import Study
 
 
 def test_printed_numbers_are_the_papers() -> None:
@@ -29,6 +36,40 @@ def test_fast_figure1_can_be_drawn() -> None:
     figure = Figure()
     outcome.draw(figure)
     assert len(figure.axes[0].lines) == 2 + 1  # full DP does not depend on the number of owners
+
+
+@pytest.fixture(scope="module")
+def data() -> OwnersData:
+    return Study(fast=True).data("digits", 4, seed=0)
+
+
+def test_full_dp_shares_everything_and_pays_for_it(data: OwnersData) -> None:
+    book = InMemoryLedger(Budget(1.0, 1e-4))
+    trainer = Study(fast=True).trainer(0)
+    full = full_dp(trainer).fit(data.X, data.y, owners=data.owners, ledger=book)
+    assert set(full.billboard_.arrays) == {name for name, _ in trainer.model.named_parameters()}
+    assert book.events == full.billboard_.statement.events
+    asked = {"X": data.test_X, "owners": data.test_owners}
+    np.testing.assert_array_equal(full.predict(**asked), full.predict(data.test_X))
+
+
+def test_owners_alone_publish_and_pay_nothing(data: OwnersData) -> None:
+    book = InMemoryLedger(Budget(1.0, 1e-4))
+    alone = per_silo(Study(fast=True).trainer(0)).fit(data.X, data.y, owners=data.owners, ledger=book)
+    assert book.events == ()
+    assert alone.billboard_.arrays == {}
+    assert "Nothing that depends on anybody's data" in str(alone.billboard_.statement)
+    assert alone.score(data.test_X, data.test_y, data.test_owners) > 0.1
+
+
+def test_what_has_no_protection_takes_no_ledger(data: OwnersData) -> None:
+    trainer, book = Study(fast=True).trainer(0), InMemoryLedger(Budget(1.0, 1e-4))
+    with pytest.raises(BudgetError, match="no ledger can pay"):
+        WithoutPrivacy.fit(trainer, data.X, data.y, ledger=book)
+    assert book.events == ()
+    together = WithoutPrivacy.fit(trainer, data.X, data.y)
+    assert together.score(data.test_X, data.test_y) > 0.1
+    assert not hasattr(together, "billboard_")
 
 
 def cells(**accuracies: float) -> list[p4.Cell]:

@@ -12,7 +12,8 @@ from commonground.cli import app as cli
 from commonground.cli import reproduce as reproduce_cli
 from commonground.datasets.real import FOLDER_VARIABLE
 from commonground.reproduce import Claim, Outcome, PaperResult, Row, paper_results
-from commonground.reproduce.p3 import Sweep, budgets_like, noise_of_rate_one, printed, recovered, synthetic
+from commonground.reproduce.p3 import noise_of_rate_one
+from commonground.reproduce.p3_settings import Sweep, budgets_like, printed, recovered, synthetic
 
 
 def command(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:

@@ -180,15 +180,6 @@ def paying(
         yield ledger
 
 
-def refuse_unprotected(ledger: Ledger | SharedLedger | None, collaboration: str) -> None:
-    """What has no protection costs more than any ledger holds: with one, it is not trained at all."""
-    if ledger is not None and collaboration == "without-dp":
-        raise BudgetError(
-            "collaboration='without-dp' publishes everybody's data unprotected (ε = ∞), which no ledger can pay for. Train it "
-            "without ledger= and publish nothing, or use collaboration='joint-dp'."
-        )
-
-
 def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds shared parameters rather than a billboard of people."""
     try:

@@ -9,32 +9,7 @@ from torch import Tensor
 
 from commonground.clipping.sums import SampledSum
 from commonground.deep.per_sample import PerSampleGradients
-
-
-class Units:
-    """Rows grouped by unit: a record alone, or all records of one user. Private."""
-
-    def __init__(self, unit_of_row: np.ndarray, n_units: int) -> None:
-        self.rows = np.argsort(unit_of_row, kind="stable")
-        self.offsets = np.concatenate([[0], np.cumsum(np.bincount(unit_of_row, minlength=n_units))])
-        self.n_units = n_units
-
-    def __repr__(self) -> str:
-        return "<Units: private>"
-
-    def batches(self, units: np.ndarray, max_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """(rows, position of each row's unit in the batch) of whole units; a unit larger than ``max_rows`` comes alone."""
-        sizes = self.offsets[units + 1] - self.offsets[units]
-        units, sizes = units[sizes > 0], sizes[sizes > 0]
-        start = 0
-        while start < len(units):
-            total = np.cumsum(sizes[start:])
-            end = start + max(int(np.searchsorted(total, max_rows, side="right")), 1)
-            here, size = units[start:end], sizes[start:end]
-            before = np.cumsum(size) - size
-            within = np.arange(int(size.sum())) + np.repeat(self.offsets[here] - before, size)
-            yield self.rows[within], np.repeat(np.arange(len(here)), size)
-            start = end
+from commonground.owners.units import Units
 
 
 def clipped_sum(

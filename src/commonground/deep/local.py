@@ -1,14 +1,12 @@
-"""What owners do on their own side, with the published parameters and their own rows: free, and shown to nobody else.
+"""What owners do on their own side, with the published parameters and their own rows: local fits, and a choice among them.
 
-No number of one owner enters another's, not even in the last bit, and not even how many rows it has. On a CPU owners are computed
-one by one, each in tensors of its own. On a GPU, where that would be much slower, several are computed at once, each with its own
-copy of the parameters (a leading dimension), in stacks whose shape follows from what an owner's own rows are padded to.
-Everything here is private to its owner.
+Free, and shown to nobody else: no number of one owner enters another's, not even in the last bit (``own_rows``). Where several
+are computed at once, on a GPU, each has its own copy of the parameters (a leading dimension).
 """
 
 import copy
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,17 +15,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from commonground.deep.clipped import full_precision
+from commonground.deep.own_rows import BATCH, OwnRows, stacks
 from commonground.deep.per_sample import Loss, output_size, patches, simple_convolution
 from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "blend")
-BATCH = 64
 _OWNERS_AT_ONCE = 64  # on a GPU
-_ROWS_AT_ONCE = 2**16  # of all owners of a stack together; padding included
 _FIRST_CHOICE = ("blend", "personal")  # whichever of them is there is kept, unless another is clearly better
 _CLEARLY = 2.0  # standard errors
 _BEFORE_RECORDING = 3  # updates during which a GPU's libraries choose their algorithms
-_FEW_ROWS = 16  # rows of owners with less than one minibatch are padded to a multiple of this
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
 
 Parameters = dict[str, Tensor]
@@ -53,73 +49,6 @@ class LocalSettings:
             raise InputError(f"keep must name some of {', '.join(KEEP)}, got {self.keep!r}.")
         if "blend" in self.keep and not {"own", "personal"} <= set(self.keep):
             raise InputError(f"keep='blend' mixes 'own' and 'personal': name them, too; got {self.keep!r}.")
-
-
-@dataclass(frozen=True, repr=False)
-class OwnRows:
-    """The rows of an owner, or of several at once, padded to the same number; private."""
-
-    X: Tensor  # (owners, rows, …)
-    y: Tensor  # (owners, rows)
-    weight: Tensor  # (owners, rows) 1 for a row, 0 for padding
-
-    def __repr__(self) -> str:
-        return "<OwnRows: private>"
-
-    @classmethod
-    def of(cls, X: Tensor, y: Tensor, rows: Sequence[np.ndarray], n_columns: int, n_owners: int) -> "OwnRows":
-        """Owner j has ``rows[j]`` of X; owners beyond those listed have none."""
-        owner = np.repeat(np.arange(len(rows)), [len(mine) for mine in rows])
-        column = np.concatenate([np.arange(len(mine)) for mine in rows])
-        at = (torch.from_numpy(owner).to(X.device), torch.from_numpy(column).to(X.device))
-        taken = torch.from_numpy(np.concatenate(rows)).to(X.device)
-        padded = X.new_zeros((n_owners, n_columns, *X.shape[1:]))
-        labels = y.new_zeros((n_owners, n_columns, *y.shape[1:]))
-        weight = torch.zeros((n_owners, n_columns), device=X.device)
-        padded[at], labels[at], weight[at] = X[taken], y[taken], 1.0
-        return cls(padded, labels, weight)
-
-    def weighted(self, weight: Tensor) -> "OwnRows":
-        return OwnRows(self.X, self.y, weight)
-
-
-def stacks(
-    X: Tensor, y: Tensor, owner_of_row: np.ndarray, n_owners: int, width: int
-) -> Iterator[tuple[np.ndarray, np.ndarray, OwnRows]]:
-    """(owners, their rows one after the other, these rows padded).
-
-    On a CPU one owner at a time; on a GPU up to ``width`` at once whose rows are padded to the same number.
-
-    The shape in which an owner is computed follows from its own number of rows and the (public) number of owners alone, since in
-    another shape the last bits differ. On a GPU a stack is therefore filled up with owners without rows. On a CPU a batched
-    product rounds by the place of a matrix in the batch, so that even in one shape the last bits would tell who
-    else is in it.
-    """
-    order, counts = np.argsort(owner_of_row, kind="stable"), np.bincount(owner_of_row, minlength=n_owners)
-    rows = np.split(order, np.cumsum(counts)[:-1])
-    columns = _columns(counts)
-    for n_columns in np.unique(columns):
-        alike = np.flatnonzero(columns == n_columns)
-        at_once = min(width, max(_ROWS_AT_ONCE // int(n_columns), 1)) if X.is_cuda else 1
-        for first in range(0, len(alike), at_once):
-            some = alike[first : first + at_once]
-            mine = [rows[j] for j in some]
-            yield some, np.concatenate(mine), OwnRows.of(X, y, mine, int(n_columns), at_once)
-
-
-def _columns(n_rows: np.ndarray) -> np.ndarray:
-    """What an owner's rows are padded to: whole minibatches, or, below one, a part of it."""
-    unit = np.where(n_rows <= BATCH, _FEW_ROWS, BATCH)
-    return (np.ceil(n_rows / unit).clip(min=1) * unit).astype(np.int64)
-
-
-def positions(owner_of_row: np.ndarray, n_owners: int) -> tuple[np.ndarray, np.ndarray]:
-    """Each row's place among its owner's rows, and how many every owner has."""
-    counts = np.bincount(owner_of_row, minlength=n_owners)
-    order = np.argsort(owner_of_row, kind="stable")
-    place = np.empty(len(order), dtype=np.int64)
-    place[order] = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    return place, counts
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,11 +112,6 @@ class Locally:
                 who.append(some)
         return OwnersModels.joined(fitted).of(np.argsort(np.concatenate(who)))  # from stacks to the order of the owners
 
-    def alone(self, X: Tensor, y: Tensor, start: Parameters) -> Parameters:
-        """All parameters, trained on these rows as one owner would."""
-        ((_, _, rows),) = stacks(X, y, np.zeros(len(y), dtype=np.int64), 1, 1)
-        return {p: value[0] for p, value in self._fit_own(rows, start).items()}
-
     def answers(
         self, models: OwnersModels, X: Tensor, asker_of_row: np.ndarray, owner: np.ndarray, candidate: np.ndarray
     ) -> Tensor:
@@ -215,7 +139,7 @@ class Locally:
         if len(keep) == 1:
             return best
         held_out = torch.arange(rows.y.shape[1], device=rows.X.device) % round(1 / self.settings.validation) == 0
-        models = self._candidates(rows.weighted(rows.weight * ~held_out), shared, start)
+        models = self._candidates(replace(rows, weight=rows.weight * ~held_out), shared, start)
         X, y, weight = rows.X[:, held_out], rows.y[:, held_out], rows.weight[:, held_out]
         losses = {name: self._row_losses(self._outputs(name, models, X), y) for name in keep}
         # With few validation rows the lowest loss is luck.

@@ -1,4 +1,16 @@
-"""DP-SGD on the shared parameters: sample → clip → gate → step, with checkpoints that carry the accounting."""
+"""P4's Algorithm 1 for networks: DP-SGD on the shared parameters, with checkpoints that carry the accounting.
+
+**Where it differs.** Algorithm 1 updates an owner's personal parameters in the same loop, without noise. One record then steers
+them, and through them the gradients of *all* later records of that owner: the cost of a step is no longer that of one record in
+mn, but of one owner in n, for which the paper's noise does not pay. Here personal parameters rest while the shared ones are
+trained, a gradient depends on its record and on released values alone, and the personal part is fitted at the end (``local``).
+
+**Guarantee.** Unit: one record, or one user with all of her records at one owner; neighbours: its contribution is there or
+missing, or is replaced by any other; how many owners and units there are is public. One kind of release reads data and has the
+whole budget: in each step the sum of the gradients of the units drawn by Poisson sampling, each clipped to norm C. A unit moves
+it by at most C (replacement: 2C; a group of k records: k times that). All T steps are charged before they are drawn, composed
+by privacy-loss distributions. The rate, the mean of iterates and what a checkpoint holds are functions of released values.
+"""
 
 import json
 import math
@@ -19,12 +31,13 @@ from commonground.accounting.sampled import SampledGaussianEvent, noise_multipli
 from commonground.billboard.board import name_each_other
 from commonground.billboard.joint import JointStatement, SharedParameters, paying
 from commonground.clipping.sums import SampledSum
-from commonground.deep.clipped import Units, clipped_sum
+from commonground.deep.clipped import clipped_sum
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.errors import BillboardError
 from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
+from commonground.owners.units import Units
 from commonground.progress import progress_bar
 
 
@@ -35,7 +48,6 @@ class Settings(Protocol):
     delta: float
     unit: str
     relation: str
-    collaboration: str
     sampling_probability: float
     steps: int
     clip_norm: float
@@ -118,14 +130,9 @@ class SharedTraining:
             parameters[name].data.copy_(value)
 
     def _step(
-        self,
-        X: Tensor,
-        y: Tensor,
-        units: Units,
-        paid: SampledReleases,
-        parameters: dict[str, nn.Parameter],
-        expected: float,
-    ) -> None:
+        self, X: Tensor, y: Tensor, units: Units, paid: SampledReleases,
+        parameters: dict[str, nn.Parameter], expected: float,
+    ) -> None:  # fmt: skip
         s, gradients = self.settings, self.gradients
         assert gradients is not None
         for name, value in gradients.unflatten(torch.from_numpy(self.position)).items():
@@ -144,35 +151,20 @@ class SharedTraining:
             self.mean += (self.position - self.mean) / self.averaged
         self._stands = self.randomness.state()
 
-    def without_protection(self, fitted: dict[str, Tensor]) -> None:
-        for name, p in self.model.named_parameters():
-            p.data.copy_(fitted[name])
-
     def publish(self, n_owners: int) -> SharedParameters:
         s = self.settings
-        open_ = s.collaboration == "without-dp"
-        silent = s.collaboration == "per-silo" or not self.names
         parameters = dict(self.model.named_parameters())
         statement = JointStatement(
-            algorithm="Joint training of a network" if s.collaboration == "joint-dp" else f"Network, {s.collaboration}",
-            recipe="default",
-            epsilon=math.inf if open_ else 0.0 if silent else float(s.epsilon),
-            delta=float(s.delta),
-            unit=s.unit,
-            relation=s.relation,
-            n_owners=n_owners,
-            n_units=self.n_units,
-            sampling_probability=float(s.sampling_probability),
-            noise_multiplier=self.noise_multiplier,
-            steps=self.drawn,
-            simulated=self.randomness.simulated,
-            noise=self.randomness.fast_description,
-            events=self.events,
+            algorithm="Joint training of a network", recipe="default",
+            epsilon=float(s.epsilon) if self.names else 0.0,  # everything is personal: nothing is published
+            delta=float(s.delta), unit=s.unit, relation=s.relation, n_owners=n_owners, n_units=self.n_units,
+            sampling_probability=float(s.sampling_probability), noise_multiplier=self.noise_multiplier, steps=self.drawn,
+            simulated=self.randomness.simulated, noise=self.randomness.fast_description, events=self.events,
             parameters={
                 "clip_norm": s.clip_norm, "learning_rate": self.learning_rate, "momentum": s.momentum, "average": s.average,
             },
         )  # fmt: skip
-        arrays = {} if silent else {name: parameters[name].detach().cpu().contiguous().numpy() for name in self.names}
+        arrays = {name: parameters[name].detach().cpu().contiguous().numpy() for name in self.names}
         return name_each_other(SharedParameters(arrays, statement), self.book)
 
     # ---- what was paid -----------------------------------------------------------------------------------------------
@@ -183,19 +175,11 @@ class SharedTraining:
         assert self.gradients is not None
         contribution, entries = SampledSum.contribution(s.clip_norm), self.gradients.n_parameters
         run = "" if self.randomness.simulated else f", run {secrets.token_hex(8)}"  # a ledger tells runs apart by it
+        noise_std = SampledReleases.noise_std(self.noise_multiplier, contribution, entries)
         return SampledGaussianEvent(
-            name=f"shared parameters, {s.steps} steps{run}",
-            sampling_probability=float(s.sampling_probability),
-            noise_multiplier=self.noise_multiplier,
-            steps=s.steps,
-            relation=s.relation,
-            group_size=self.group_size,
-            contribution=contribution,
-            noise_std=SampledReleases.noise_std(self.noise_multiplier, contribution, entries),
-            entries=entries,
-            simulated=self.randomness.simulated,
-            unit=s.unit,
-        )
+            f"shared parameters, {s.steps} steps{run}", float(s.sampling_probability), self.noise_multiplier, s.steps,
+            s.relation, self.group_size, contribution, noise_std, entries, self.randomness.simulated, s.unit,
+        )  # fmt: skip
 
     def _report(self, seconds: float) -> None:
         if self.settings.verbose:
@@ -225,13 +209,9 @@ class SharedTraining:
             return
         file = Path(self.settings.checkpoint)
         note = {
-            "run": self._public(),
-            "step": self.step,
-            "averaged": self.averaged,
-            "drawn": drawn,
-            "events": [event.as_dict() for event in self.events],
-            "randomness": self._stands,
-        }
+            "run": self._public(), "step": self.step, "averaged": self.averaged, "drawn": drawn,
+            "events": [event.as_dict() for event in self.events], "randomness": self._stands,
+        }  # fmt: skip
         arrays = {"position": self.position, "velocity": self.velocity, "mean": self.mean}
         with replacing(file, PRIVATE) as written:
             written.write(save_arrays(arrays, metadata={"checkpoint": json.dumps(note)}))

@@ -17,16 +17,13 @@ from torch.nn import functional as F
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
-from commonground.billboard.joint import refuse_unprotected
-from commonground.deep.clipped import Units
-from commonground.deep.local import Locally, LocalSettings, positions
+from commonground.deep.local import Locally, LocalSettings
 from commonground.deep.per_sample import Loss
 from commonground.deep.probe import made_up_records
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import InputError, PrivacyWarning
 from commonground.ledger import Ledger, SharedLedger
-
-COLLABORATIONS = ("joint-dp", "full-dp", "per-silo", "without-dp")  # P4's four columns
+from commonground.owners.units import protected_units
 
 
 def cross_entropy(outputs: Tensor, labels: Tensor) -> Tensor:
@@ -38,39 +35,62 @@ class JointTrainer(BaseEstimator):
 
     Parameters
     ----------
-    model : any ``nn.Module`` whose forward pass treats records apart (no BatchNorm). Its initial parameters are public; it is
-        copied, not changed.
-    personal : names of the parameters that stay with each owner: parameters ("fc1.bias") or whole layers ("fc1"). While the
-        shared part is trained they keep their initial values.
-    epsilon, delta : the budget of the shared part.
-    unit : whom the budget protects: every "record", or every "user" with all of her records at one owner (``users=``
-        of ``fit``; the same name at two owners is two users).
-    user_level : "clip" clips a user's mean gradient; "group" clips records and counts a user's ``records_per_user`` records as
-        a group (P4). A user's further records are left out.
-    relation : "add-or-remove-one" as the field reports DP-SGD, or "replace-one", accounted and named as such.
-    sampling_probability, steps, clip_norm : q, T and C of DP-SGD; the noise follows from them and the budget.
-    learning_rate : None chooses it from public quantities (``shared_training.default_learning_rate``).
-    momentum, average : of the descent; ``average`` is the share of last iterates whose mean is published.
-    keep : what each owner chooses from on its own validation rows: "own" (trained alone), "shared", "personal" (shared with the
+    model : nn.Module
+        Its forward pass treats records apart (no BatchNorm). Its initial parameters are public; it is copied, not changed.
+    personal : sequence of str, default=()
+        Parameters ("fc1.bias") or whole layers ("fc1") that stay with each owner. While the shared part is trained they keep
+        their initial values. With none, everything is shared (P4's full DP); with all, nothing is published or paid.
+    epsilon, delta : float, default=1.0 and 1e-5
+        The budget of the shared part.
+    unit : {"record", "user"}, default="record"
+        Whom it protects: every record, or every user with all of her records at one owner (``users=`` of ``fit``; the same name
+        at two owners is two users).
+    user_level : {"clip", "group"}, default="clip"
+        "clip" clips a user's mean gradient; "group" clips records and counts ``records_per_user`` of them as a group (P4).
+    records_per_user : int, default=None
+        A public bound, for "group"; a user's further records are left out.
+    relation : {"add-or-remove-one", "replace-one"}, default="add-or-remove-one"
+        As the field reports DP-SGD, or replacement, accounted and named as such.
+    sampling_probability, steps, clip_norm : float, int, float, default=0.05, 600 and 0.1
+        q, T and C of DP-SGD; the noise follows from them and the budget.
+    learning_rate : float, default=None
+        None chooses it from public quantities (``shared_training.default_learning_rate``).
+    momentum, average : float, default=0.9 and 0.3
+        Of the descent; ``average`` is the share of last iterates whose mean is published.
+    keep : sequence of str, default=("shared", "personal")
+        What each owner chooses from on its own validation rows: "own" (trained alone), "shared", "personal" (shared with the
         personal part fitted) and "blend" (the mean of what "own" and "personal" say, weighed by how many rows an owner has).
-    collaboration : "joint-dp", or one of P4's baselines with the same interface: "full-dp" (every parameter shared and
-        private), "per-silo" (every owner alone), "without-dp" (every parameter shared, no protection).
-    local : how owners fit what they choose from; costs no budget.
-    microbatch : records whose gradients are in memory at once.
-    checkpoint, checkpoint_every : a file that is rewritten after so many steps, and from which ``fit(resume=True)`` goes on.
+    local : LocalSettings, default=None
+        How owners fit what they choose from; costs no budget.
+    loss : callable, default=cross_entropy
+        Of outputs and labels, one number a record.
+    microbatch : int, default=None
+        Records whose gradients are in memory at once.
+    device : str, default="cpu"
+        Where torch computes.
+    checkpoint, checkpoint_every : path and int, default=None and 50
+        A file that is rewritten after so many steps, and from which ``fit(resume=True)`` goes on.
+    simulation_seed : int, default=None
+        Repeatable noise, which protects nobody; the statement says so.
+    verbose : bool, default=False
+        Show progress.
+
+    Attributes
+    ----------
+    billboard_ : SharedParameters
+        The shared parameters and the statement of what they cost: all that is published.
+    owner_ids_ : ndarray
+        The owners, in order.
+    owners_models_ : OwnersModels
+        What each of them keeps; private to it.
 
     Notes
     -----
     **Guarantee.** The unit is one record or one user at one owner, neighbours differ in that its contribution is there or
-    missing (or is replaced by any other), the numbers of owners and units are public. Through the gate passes, in each step,
-    the sum of the gradients of the units drawn by Poisson sampling, each clipped to norm C: a unit moves it by at most C
-    (replacement: 2C). All T steps are charged before they are drawn, composed by privacy-loss distributions. Nothing else that
-    depends on more than one owner's rows is computed.
+    missing (or is replaced by any other), the numbers of owners and units are public. What passes the gate, and what it costs,
+    stands in ``shared_training``. Nothing else that depends on more than one owner's rows is computed.
 
-    **Why personal parameters rest while the shared ones are trained.** P4's Algorithm 1 updates an owner's personal parameters
-    in the same loop, without noise. One record then steers them, and through them the gradients of *all* later records of
-    that owner: the cost of a step is no longer that of one record in mn, but of one owner in n. The paper's noise does not pay
-    for that. Here a gradient depends on its record and on released values alone, and the personal part is fitted at the end.
+    P4's baselines (everything shared, every owner alone, no protection) are in ``commonground.reproduce.p4_baselines``.
 
     Examples
     --------
@@ -95,7 +115,6 @@ class JointTrainer(BaseEstimator):
         records_per_user: int | None = None,
         relation: str = ADD_OR_REMOVE,
         sampling_probability: float = 0.05,
-        collaboration: str = "joint-dp",
         steps: int = 600,
         clip_norm: float = 0.1,
         learning_rate: float | None = None,
@@ -120,7 +139,6 @@ class JointTrainer(BaseEstimator):
         self.records_per_user = records_per_user
         self.relation = relation
         self.sampling_probability = sampling_probability
-        self.collaboration = collaboration
         self.steps = steps
         self.clip_norm = clip_norm
         self.learning_rate = learning_rate
@@ -137,54 +155,56 @@ class JointTrainer(BaseEstimator):
         self.verbose = verbose
 
     def fit(
-        self,
-        X: Any,
-        y: Any,
-        owners: Any,
-        users: Any = None,
-        *,
-        ledger: Ledger | SharedLedger | None = None,
-        resume: bool = False,
-    ) -> Self:
+        self, X: Any, y: Any, owners: Any, users: Any = None, *,
+        ledger: Ledger | SharedLedger | None = None, resume: bool = False,
+    ) -> Self:  # fmt: skip
         """Train the shared part on all rows, then everybody's personal part.
 
-        ``owners`` names each row's owner, ``users`` each row's user inside that owner (needed for ``unit="user"``). All steps
-        are charged to ``ledger`` before the first is drawn. With ``resume=True`` they continue from ``checkpoint``; a ledger that
-        was charged for this run is not charged again. Steps that a killed process had begun are not drawn a second time: the
-        resumed run makes that many fewer, at most ``checkpoint_every``.
+        Parameters
+        ----------
+        X, y : array-like or Tensor
+            Everybody's records and labels.
+        owners : array-like, (n,)
+            Each row's owner.
+        users : array-like, (n,), default=None
+            Each row's user inside its owner; needed for ``unit="user"``.
+        ledger : Ledger or SharedLedger, default=None
+            What all steps are charged to before the first is drawn.
+        resume : bool, default=False
+            Go on from ``checkpoint``; a ledger that was charged for this run is not charged again. Steps that a killed process
+            had begun are not drawn a second time: the resumed run makes that many fewer, at most ``checkpoint_every``.
+
+        Returns
+        -------
+        self
         """
         self._validate()
-        refuse_unprotected(ledger, self.collaboration)
         X, y = _as_tensor(X), _as_tensor(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:
             raise InputError(f"X has {len(X)} rows, y {len(y)}, owners {len(owner_of_row)}. Give one of each per row.")
         if X.dtype.is_floating_point and not bool(torch.isfinite(X).all()):
             raise InputError("X holds NaN or infinite values. Fill them in or drop the row.")
-        units, rows, n_units, group = self._units(owner_of_row, users)
-        if self.collaboration in ("joint-dp", "full-dp") and self.delta > 1 / n_units:
+        protected = protected_units(owner_of_row, users, self.unit, self.user_level, self.records_per_user)
+        if self.delta > 1 / protected.count:
             warnings.warn(
-                f"delta = {self.delta:g} is larger than 1/(number of {self.unit}s) = {1 / n_units:g}: the guarantee would "
-                "allow one's data to be published outright. Choose a delta well below that.",
+                f"delta = {self.delta:g} is larger than 1/(number of {self.unit}s) = {1 / protected.count:g}: the guarantee "
+                "would allow one's data to be published outright. Choose a delta well below that.",
                 PrivacyWarning,
                 stacklevel=2,
             )
         model = copy.deepcopy(self.model).to(self.device).eval()
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster pooling on a CPU
-        together = self.collaboration in ("full-dp", "without-dp")  # P4's baselines: no parameter is personal
-        personal = [] if together else personal_names(model, self.personal)
+        personal = personal_names(model, self.personal)
         start = {name: p.detach().clone() for name, p in model.named_parameters()}
         X, y = X.to(self.device), y.to(self.device)
         if self.loss is cross_entropy:
             _refuse_unknown_classes(model, X, y)
-        keep = {"joint-dp": tuple(self.keep), "per-silo": ("own",)}.get(self.collaboration, ("shared",))
-        self._locally = Locally(model, self.loss, personal, replace(self.local or LocalSettings(), keep=keep))
-
-        run = SharedTraining(self, model, [name for name in start if name not in personal], n_units, group)
-        if self.collaboration == "without-dp":
-            run.without_protection(self._locally.alone(X, y, start))
-        elif self.collaboration != "per-silo":
-            run.train(X[rows], y[rows], units, ledger, resume)
+        settings = replace(self.local or LocalSettings(), keep=tuple(self.keep))
+        self._locally = Locally(model, self.loss, personal, settings)
+        shared = [name for name in start if name not in personal]
+        run = SharedTraining(self, model, shared, protected.count, protected.group_size)
+        run.train(X[protected.rows], y[protected.rows], protected.drawn, ledger, resume)
         self.billboard_ = run.publish(len(self.owner_ids_))
         self._start, self._shared = start, {name: p.detach().clone() for name, p in model.named_parameters()}
         return self.fit_owners(X, y, owners)
@@ -235,8 +255,6 @@ class JointTrainer(BaseEstimator):
             raise InputError(
                 f"unit must be 'record' or 'user' and user_level 'clip' or 'group', got {self.unit!r}, {self.user_level!r}."
             )
-        if self.collaboration not in COLLABORATIONS:
-            raise InputError(f"collaboration must be one of {', '.join(COLLABORATIONS)}, got {self.collaboration!r}.")
         if self.relation not in (ADD_OR_REMOVE, REPLACE):
             raise InputError(f"relation must be {ADD_OR_REMOVE!r} or {REPLACE!r}, got {self.relation!r}.")
         if not 0 < self.sampling_probability <= 1 or not 0 <= self.average < 1:
@@ -248,25 +266,6 @@ class JointTrainer(BaseEstimator):
             if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
         Budget(self.epsilon, self.delta)
-
-    def _units(self, owner_of_row: np.ndarray, users: Any) -> tuple[Units, np.ndarray, int, int]:
-        """(what is drawn, the rows that take part, how many records or users there are, how many draws one of them has)."""
-        everybody = np.arange(len(owner_of_row))
-        if self.unit == "record":
-            return Units(everybody, len(everybody)), everybody, len(everybody), 1
-        if users is None or len(users) != len(owner_of_row):
-            raise InputError("unit='user' needs users= with one user for each row.")
-        _, user = np.unique(np.asarray(users), return_inverse=True)
-        _, user = np.unique(np.stack([owner_of_row, user]), axis=1, return_inverse=True)  # a user belongs to one owner
-        n_users = int(user.max()) + 1
-        if self.user_level == "clip":
-            return Units(user, n_users), everybody, n_users, 1
-        if self.records_per_user is None or self.records_per_user < 1:
-            raise InputError(
-                "user_level='group' needs records_per_user, a public bound on the records that count for one user."
-            )
-        rows = everybody[positions(user, n_users)[0] < self.records_per_user]
-        return Units(np.arange(len(rows)), len(rows)), rows, n_users, self.records_per_user
 
 
 def personal_names(model: nn.Module, personal: Sequence[str]) -> list[str]:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 from numba import njit, prange
+from scipy.optimize import minimize
 
 from commonground.heads.arithmetic import rescale
 from commonground.heads.ridge import STRENGTHS, back_to_scale, ridge_in_place
@@ -27,11 +28,11 @@ def _ridge_change(X, y, towards, ridge, strengths, change):  # type: ignore[no-u
         change[:] = 0.0
 
 
-def ridge_change(X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:
-    """argmin over x of ½‖y − X (towards + x)‖² + ridge/2 ‖x‖²; zero where numbers are too large for one."""
+def ridge_fit(X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:
+    """argmin over θ of ½‖y − Xθ‖² + ridge/2 ‖θ − towards‖²; ``towards`` where numbers are too large for one."""
     change = np.zeros(len(towards))
     _ridge_change(np.ascontiguousarray(X, dtype=np.float64), y, towards, float(ridge), STRENGTHS, change)
-    return change
+    return towards + change
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -54,6 +55,19 @@ def cross_entropy(X, y, W):  # type: ignore[no-untyped-def]
             for c in range(d):
                 slope[k, c] += error * X[i, c]
     return loss, slope
+
+
+def cross_entropy_fit(X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:
+    """argmin over flat W of the cross-entropy + ridge/2 ‖W − towards‖²; ``towards`` where numbers are too large for one."""
+
+    def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, slope = cross_entropy(X, y, flat.reshape(-1, X.shape[1]))
+        away = flat - towards
+        return loss + ridge / 2 * float((away**2).sum()), slope.ravel() + ridge * away
+
+    with np.errstate(all="ignore"):  # numbers too large for exp
+        found = minimize(objective, towards, jac=True, method="L-BFGS-B", options={"maxiter": 100}).x
+    return np.asarray(found) if np.isfinite(found).all() else towards.copy()
 
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
