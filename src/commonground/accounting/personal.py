@@ -10,7 +10,6 @@ are sums of weights are then exact. Replacing a person may change how the others
 to its grid, and neither becomes less with her weight: the ``rounding_margin`` of n people and one more 2⁻²⁰ are taken off.
 """
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
-from commonground.accounting.events import Event, GaussianEvent, epsilon_spent
+from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.gaussian import gaussian_mus
 from commonground.clipping.bounded import rounding_margin
 from commonground.data.users import Users
@@ -57,7 +56,7 @@ class PersonalBudgets:
         if weight == 0.0:
             return 0.0
         room = rounding_margin(len(self.epsilons))
-        shares = [(event, min(1.0, weight + room + sampler_room(event))) for event in events]
+        shares = [(event, min(1.0, weight + room + event.sampler_room)) for event in events]
         return epsilon_spent((event.for_share(share) for event, share in shares), self.delta)
 
     def distribution(self) -> dict[str, Any]:
@@ -70,11 +69,6 @@ class PersonalBudgets:
             "taking no part": int(len(self.epsilons) - len(part)),
             "quantiles": {f"{share:g}": float(value) for share, value in zip(shares, quantiles, strict=True)},
         }
-
-
-def sampler_room(event: Event) -> float:
-    """What rounding to the Gaussian sampler's grid adds to anybody's cost, as a share of the release's."""
-    return 2.0**-39 * math.sqrt(event.entries) / event.mu if isinstance(event, GaussianEvent) else 0.0
 
 
 def personal_budgets(budgets: Any, users: Users, delta: float, in_order: bool = True) -> PersonalBudgets | None:

@@ -16,7 +16,8 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
+from commonground.accounting.events import epsilon_spent
+from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
 from commonground.billboard.files import reading_board, write_board
 from commonground.billboard.signing import SigningKey, VerifyingKey
@@ -56,7 +57,7 @@ class JointStatement:
     @cached_property
     def epsilon_spent(self) -> float:
         """ε of the steps made, at the declared δ; at most the declared ε."""
-        return epsilon_of_sampled(self.events, self.delta) if self.private else float("inf")
+        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
 
     def __str__(self) -> str:
         what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"

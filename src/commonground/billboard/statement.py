@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
+from commonground.accounting.events import Event, epsilon_spent, event_from_dict
 from commonground.billboard.files import _SPEND_SINCE
 from commonground.ledger import LedgerEntry
 
@@ -45,10 +45,10 @@ class Statement:
 
     @property
     def _composition(self) -> str:
-        kinds = {type(event) for event in self.events}
-        if kinds == {GaussianEvent}:
+        costs = [event.cost for event in self.events]
+        if not any(cost.epsilon or cost.steps for cost in costs):
             return "by exact Gaussian composition"
-        if all(issubclass(kind, PureEvent) for kind in kinds):
+        if all(cost.epsilon for cost in costs):
             return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
         return "by composition of their privacy loss distributions"
 

@@ -16,7 +16,6 @@ charged before it was made, so what was charged is enough. If the fit was not de
 """
 
 import json
-import math
 import os
 import secrets
 import socket
@@ -31,8 +30,7 @@ from typing import Any, Self
 from sqlalchemy import Connection, func, insert, select, update
 
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.accounting.events import Event, GaussianEvent, PureEvent
-from commonground.accounting.gaussian import gaussian_dominating
+from commonground.accounting.events import EVENTS, Event
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.ledger import InMemoryLedger, schema
@@ -50,7 +48,7 @@ from commonground.ledger.chain import (
     plain,
     with_steps,
 )
-from commonground.ledger.rounds import Round, rounds_in, step_of
+from commonground.ledger.rounds import Round, rounds_in
 from commonground.ledger.storage import PostgresStorage, Storage, storage_at
 
 EXPORT_VERSION = 1
@@ -281,7 +279,7 @@ class Population:
                     "perhaps by an operator who took this fit for dead. Fit again with a new reservation."
                 )
             booking = account.open[reservation]
-            if booking.rounds or isinstance(event, SampledGaussianEvent):
+            if booking.rounds or event.cost.steps:
                 try:
                     with_steps(account, booking, release)
                 except (KeyError, ValueError) as problem:
@@ -289,7 +287,7 @@ class Population:
                         f"{event.name!r} is not among the steps reserved for this fit: {problem}. Nothing was released."
                     ) from None
                 return {"kind": "charge", "reservation": reservation, "event": release}
-            if booking.pure and not isinstance(event, PureEvent):
+            if booking.pure and not event.cost.epsilon:
                 raise BudgetError(
                     f"{event.name!r} has Gaussian noise, but its fit reserved ε = {booking.epsilon:g} with δ = 0. Nothing was "
                     "released; declare a delta above 0."
@@ -510,7 +508,7 @@ def summary(account: Account) -> dict[str, Any]:
 
 def as_charged(event: Event) -> dict[str, Any]:
     """A release as it is written down; what cannot be accounted for is refused."""
-    if not isinstance(event, GaussianEvent | PureEvent | SampledGaussianEvent):
+    if type(event) not in EVENTS.values():
         raise BudgetError(
             f"a ledger knows what Gaussian, pure and sampled releases cost, not a {type(event).__name__}. Nothing released."
         )
@@ -520,38 +518,20 @@ def as_charged(event: Event) -> dict[str, Any]:
             "Fit without simulation_seed, or without a ledger."
         )
     try:
-        if isinstance(event, SampledGaussianEvent):
-            claim = f"noise of {event.noise_multiplier!r} contributions"
-            honest = 0 < event.noise_multiplier * event.contribution <= event.noise_std < math.inf
-        elif isinstance(event, GaussianEvent):
-            claim = f"μ = {event.mu!r}"
-            cost_of(event.mu)
-            honest = event.supported
-        else:
-            claim = f"ε = {event.epsilon!r}"
-            plain(event.epsilon)
-            honest = event.supported
-    except (TypeError, ValueError):
-        honest = False
-    if not honest:
-        raise BudgetError(f"{event.name!r} claims {claim}, which its noise does not support. Nothing was released.")
-    cost: dict[str, Any]
-    if isinstance(event, SampledGaussianEvent):
-        cost = {
-            "step": list(step_of(event)), "steps": int(event.steps), "unit": event.unit, "relation": event.relation,
-            "noise_std": float(event.noise_std),
-        }  # fmt: skip
-    elif isinstance(event, GaussianEvent):
-        cost = {"mu": float(event.mu), "noise_std": float(event.noise_std)}
-    else:  # μ: what it costs where δ > 0
-        cost = {"epsilon": float(event.epsilon), "scale": float(event.scale), "mu": gaussian_dominating(event.epsilon)}
+        supported = event.supported
+    except TypeError:  # what is no number
+        supported = False
+    if not supported:
+        raise BudgetError(
+            f"{event.name!r} claims a cost that its noise does not support ({event}). Nothing was released."
+        )
     return {
         "kind": event.kind,
         "name": str(event.name),
         "sensitivity": float(event.sensitivity),
         "entries": int(event.entries),
         "simulated": False,
-        **cost,
+        **event.charged(),
     }
 
 
