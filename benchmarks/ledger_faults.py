@@ -40,7 +40,8 @@ from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, CommongroundError
 from commonground.gate import randomness_from, release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
-from commonground.ledger.chain import Account, cost_of
+from commonground.ledger.account import Account
+from commonground.ledger.releases import cost_of
 from commonground.steps import rounds
 
 PEOPLE = "people"

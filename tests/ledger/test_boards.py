@@ -16,10 +16,10 @@ from sqlalchemy import text
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
+from commonground.billboard.in_ledger import boards_in, problem_with, refuse_older_than_boards
 from commonground.cli import app as cli
 from commonground.errors import InputError, PrivacyWarning
 from commonground.ledger import DurableLedger, LedgerError, Population
-from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards
 from forgery import rewrite
 
 TOTAL = Budget(5.0, 1e-6)
@@ -119,7 +119,7 @@ def test_a_copy_that_was_spent_from_elsewhere_is_noticed(users: cg.Users, tmp_pa
 
 def keep_first_release(document: dict[str, Any]) -> None:
     """Fewer releases, and everything recomputed from those that are left."""
-    statement = cg.billboard.Statement.from_json({**document, "events": document["events"][:1]})
+    statement = cg.billboard.statement.Statement.from_json({**document, "events": document["events"][:1]})
     document.update(events=document["events"][:1], epsilon_spent=statement.epsilon_spent)
 
 

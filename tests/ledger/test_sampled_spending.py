@@ -11,7 +11,8 @@ from commonground.accounting.events import GaussianEvent, epsilon_spent
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent
 from commonground.errors import BudgetError
 from commonground.ledger import DurableLedger, LedgerError, Population, chain
-from commonground.ledger.durable import summary
+from commonground.ledger.account import Account
+from commonground.ledger.in_words import summary
 from commonground.ledger.rounds import Round, rounds_in
 
 TOTAL, ASKED = Budget(2.0, 1e-5), Budget(1.0, 1e-5)
@@ -134,7 +135,7 @@ def test_a_run_is_known_by_its_name(people: Population) -> None:
 def test_a_reader_refuses_more_rounds_than_the_budget_affords(people: Population) -> None:
     """As if a writer with wrong arithmetic had been at work: the chain itself is in order."""
     spend(people, STEPS)
-    account, forged = chain.Account.before_all("people"), 0
+    account, forged = Account.before_all("people"), 0
     for body, _ in people.events():
         event = json.loads(body)
         if event["kind"] == "reserve":
@@ -142,9 +143,9 @@ def test_a_reader_refuses_more_rounds_than_the_budget_affords(people: Population
         body = chain.canonical(event)
         if forged:
             with pytest.raises(LedgerError, match="more than the budget affords"):
-                account.follow(body, chain.link(account.head, body))
+                chain.follow(account, body, chain.link(account.head, body))
             return
-        account = account.follow(body, chain.link(account.head, body))
+        account = chain.follow(account, body, chain.link(account.head, body))
     raise AssertionError("there was no reservation")
 
 

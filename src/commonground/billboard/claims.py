@@ -4,7 +4,7 @@ Its releases have the noise that their cost needs; together they cost no more th
 noise from a seed is called so; where nothing was released, nothing is published; every array is finite and has its shape.
 
 A checksum is not a signature. Whoever may rewrite a board can make all of this agree with itself: a forger is found by a
-signature (``signing.py``) and by the ledger that was charged (``ledger/boards.py``).
+signature (``signing.py``) and by the ledger that was charged (``in_ledger.py``).
 """
 
 import math

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from commonground.ledger.chain import LedgerError
+from commonground.errors import LedgerError
 
 
 class Storage(Protocol):
@@ -28,6 +28,7 @@ class Storage(Protocol):
     def writing(self) -> AbstractContextManager[Connection]: ...
     def create(self) -> None: ...
     def check(self) -> None: ...
+    def check_settings(self) -> None: ...
 
 
 def storage_at(address: str | os.PathLike[str], timeout: float) -> Storage:
@@ -135,6 +136,9 @@ class SqliteStorage:
         if found != ["ok"]:
             raise _unavailable(self, f"malformed: {found[0]}")
 
+    def check_settings(self) -> None:
+        """Every connection brings its own."""
+
     def _must_exist(self) -> None:
         if not self.path.exists():
             raise LedgerError(f"there is no ledger {self.name!r}. Create it with `commonground ledger open`.")
@@ -188,6 +192,9 @@ class PostgresStorage:
                 yield connection
 
     def check(self) -> None:
+        self.check_settings()
+
+    def check_settings(self) -> None:
         """A server that does not wait for its disk can forget a charge when the power fails."""
         with self.reading() as connection:
             if connection.exec_driver_sql("SHOW fsync").scalar_one() != "on":

@@ -1,0 +1,169 @@
+"""The account of one population: what is booked, charged and left. Arithmetic only; ``chain.py`` says how it comes about.
+
+A fit that declares δ = 0 is booked by its ε instead of μ², and these add. The two kinds are not mixed on one population: adding
+up both would be true for a division fixed beforehand, but not for an analyst who looks at one fit's result and then chooses of
+which kind the next one is (at (4, 1e-6) that can double δ). Each kind alone is true however fits are chosen.
+
+Fits that draw Poisson samples are a third kind, counted in rounds (``rounds.py``), and not mixed with the others either: what
+they cost counts on other neighbours.
+"""
+
+import hashlib
+import math
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.costs import is_count
+from commonground.accounting.gaussian import gaussian_epsilon
+from commonground.ledger.releases import mu_of, plain
+from commonground.ledger.rounds import Round, Step
+
+
+@dataclass(frozen=True)
+class OpenReservation:
+    """A budget that a fit has booked and not yet settled; it counts in full."""
+
+    id: str
+    epsilon: float
+    delta: float
+    purpose: str
+    by: str  # host:process
+    at: str  # for people only; nothing is decided by a clock
+    cost: Fraction = Fraction(0)  # μ² booked; 0 with δ = 0
+    charged: Fraction = Fraction(0)  # μ² of the releases recorded so far
+    pure: Fraction = Fraction(0)  # ε booked with δ = 0; else 0
+    charged_pure: Fraction = Fraction(0)
+    charges: int = 0
+    rounds: int = 0  # of sampled training; then nothing of the above is booked
+    steps: tuple[tuple[Step, int], ...] = ()  # sampled steps charged so far
+
+
+@dataclass(frozen=True)
+class Account:
+    """The state of one population after its first ``count`` events."""
+
+    population: str
+    head: str  # hash of the last event
+    count: int = 0
+    budget: Budget | PureBudget | None = None
+    personal: tuple[tuple[float, int], ...] = ()  # (ε, number of people), smallest ε first
+    limit: Fraction = Fraction(0)  # μ² that everybody can afford, where nothing pure was spent
+    settled: Fraction = Fraction(0)  # μ² charged by settled reservations
+    settled_pure: Fraction = Fraction(0)  # ε charged by settled reservations with δ = 0
+    fits: int = 0  # settled reservations
+    open: Mapping[str, OpenReservation] = field(default_factory=lambda: MappingProxyType({}))
+    round: Round | None = None  # of sampled training: what one is, and how many everybody can afford
+    most_rounds: int = 0
+    settled_rounds: int = 0
+
+    @classmethod
+    def before_all(cls, population: str) -> "Account":
+        # The first link depends on the name, so that one population's events cannot stand in for another's.
+        return cls(population, hashlib.sha256(f"commonground ledger of {population}".encode()).hexdigest())
+
+    @property
+    def booked(self) -> Fraction:
+        """μ² that may have been spent: what was charged, and all that open reservations may still charge."""
+        return self.settled + sum((r.cost for r in self.open.values()), Fraction(0))
+
+    @property
+    def charged(self) -> Fraction:
+        """μ² of every release recorded."""
+        return self.settled + sum((r.charged for r in self.open.values()), Fraction(0))
+
+    @property
+    def booked_pure(self) -> Fraction:
+        """The same for ε spent with δ = 0."""
+        return self.settled_pure + sum((r.pure for r in self.open.values()), Fraction(0))
+
+    @property
+    def charged_pure(self) -> Fraction:
+        return self.settled_pure + sum((r.charged_pure for r in self.open.values()), Fraction(0))
+
+    @property
+    def booked_rounds(self) -> int:
+        """Rounds of sampled training that may have been made."""
+        return self.settled_rounds + sum(r.rounds for r in self.open.values())
+
+    @property
+    def charged_rounds(self) -> int:
+        return self.settled_rounds + sum(self.rounds_charged(r) for r in self.open.values())
+
+    def rounds_charged(self, booking: OpenReservation) -> int:
+        return self.round.rounds_of(dict(booking.steps)) if self.round is not None else 0
+
+    @property
+    def smallest(self) -> float:
+        """The ε that everybody can afford."""
+        assert self.budget is not None
+        return min(self.budget.epsilon, *(epsilon for epsilon, _ in self.personal), math.inf)
+
+    @property
+    def left(self) -> Fraction:
+        """μ² for further Gaussian fits."""
+        return Fraction(0) if self.booked_pure or self.booked_rounds else max(self.limit - self.booked, Fraction(0))
+
+    @property
+    def left_pure(self) -> float:
+        """ε for further fits with δ = 0."""
+        return (
+            0.0
+            if self.booked or self.booked_rounds
+            else max(0.0, self.smallest - self.epsilon_of(Fraction(0), self.booked_pure))
+        )
+
+    @property
+    def epsilon_left(self) -> float:
+        """ε for further fits of the kind that this population pays for."""
+        if self.booked_rounds:
+            return self.epsilon_of_rounds(self.most_rounds - self.booked_rounds)
+        return self.left_pure if self.booked_pure or not self.limit else self.epsilon_of(self.left)
+
+    def affords(self, cost: Fraction, pure: Fraction, slack: float = 0.0) -> bool:
+        """Whether this much more can be booked. ``slack``, for readers: a later version's arithmetic may differ a little."""
+        total, total_pure = self.booked + cost, self.booked_pure + pure
+        # Whoever looks at one kind's results and then chooses the other is not covered.
+        if (total and total_pure) or self.booked_rounds:
+            return False
+        return total_pure <= plain(self.smallest) and total <= self.limit * (1 + Fraction(slack))
+
+    def affords_rounds(self, one: Round, rounds: int) -> bool:
+        """Whether so many more rounds can be booked, of the kind that was booked before."""
+        if self.booked or self.booked_pure or (self.booked_rounds and one != self.round):
+            return False
+        return self.booked_rounds + rounds <= self.most_rounds
+
+    def with_round(self, one: Round, most_rounds: int) -> "Account":
+        """What a round is and how many there are; fixed as long as any is booked."""
+        return self if self.booked_rounds else replace(self, round=one, most_rounds=most_rounds)
+
+    def epsilon_of_rounds(self, rounds: int) -> float:
+        """Rounds as ε at the population's δ, rounded up."""
+        assert self.budget is not None
+        return self.round.epsilon(rounds, self.budget.delta) if self.round is not None else 0.0
+
+    def epsilon_of(self, cost: Fraction, pure: Fraction = Fraction(0)) -> float:
+        """A cost as ε at the population's δ, rounded up."""
+        assert self.budget is not None
+        if cost and not self.budget.delta:
+            return math.inf
+        gaussian = gaussian_epsilon(mu_of(cost), self.budget.delta) if cost else 0.0
+        return math.nextafter(gaussian + float(pure), math.inf) if pure else gaussian
+
+    def with_steps(self, booking: OpenReservation, release: Mapping[str, Any]) -> OpenReservation:
+        """A reservation of rounds after a charge of sampled steps; ``ValueError`` if they are not among those booked."""
+        if release["simulated"] is not False or self.round is None:
+            raise ValueError("not a private release of a fit that draws samples")
+        step, n, of = tuple(release["step"]), release["steps"], dict(self.round.steps)
+        if (release["unit"], release["relation"]) != (self.round.unit, self.round.relation) or step not in of:
+            raise ValueError("a kind of step that was not reserved")
+        charged = Counter(dict(booking.steps))
+        charged[step] += n
+        if not is_count(n) or charged[step] > of[step] * booking.rounds:
+            raise ValueError("more steps were charged than were reserved")
+        return replace(booking, steps=tuple(sorted(charged.items())), charges=booking.charges + 1)
