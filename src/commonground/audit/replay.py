@@ -30,7 +30,7 @@ from scipy.special import log_softmax
 
 from commonground.accounting.events import Event
 from commonground.audit.recipes import Fit
-from commonground.clipping.bounded import BoundedScores, BoundedSum, rounding_margin
+from commonground.clipping.bounded import BoundedScores, BoundedSum
 from commonground.data.users import Users
 from commonground.estimators import personal_ridge
 from commonground.estimators.base import PersonalModel
@@ -199,7 +199,7 @@ def share_of_target(model: PersonalModel, target: int | None, coins: Coins | Non
     if coins is not None:  # drawn with a probability that makes her ε of the sample's
         assert event.cost.epsilon
         return min(1.0, float(budgets.epsilons[target]) / event.cost.epsilon)
-    return min(1.0, float(budgets.weights[target]) + rounding_margin(len(budgets.epsilons)) + event.sampler_room)
+    return min(1.0, float(budgets.weights[target]) + budgets.rounding_room + event.sampler_room)
 
 
 def replay(

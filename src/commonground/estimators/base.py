@@ -9,11 +9,12 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.accounting.personal import PersonalBudgets, personal_budgets
+from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
 from commonground.data.features import check_features
 from commonground.data.users import Block, Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.estimators.own_budgets import personal_budgets
 from commonground.heads.choice import OwnModels
 from commonground.heads.everybody import EverybodysHeads, fit_everybody
 from commonground.ledger import Ledger, SharedLedger

@@ -8,13 +8,14 @@ from typing import Any, Self
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.personal import PersonalBudgets, personal_budgets
+from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.users import Users
 from commonground.engines import sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
+from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import randomness_from, sample_people
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.statistics.moments import PublicScale, moment_sums
@@ -121,7 +122,7 @@ class PersonalBudgetRidge(PersonalModel):
             )
         if self.method == "uniform":
             smallest = found.epsilons[found.epsilons > 0].min()
-            return PersonalBudgets(np.where(found.epsilons > 0, smallest, 0.0), delta)
+            return replace(found, epsilons=np.where(found.epsilons > 0, smallest, 0.0))
         return found
 
     def _publish(self, users: Users, ledger: Ledger | None) -> Billboard:
