@@ -8,7 +8,7 @@ Each kind of event is a dataclass that answers for itself:
     unit, relation  whom it protects, among which neighbours; an empty unit: a person, or whom the statement names
     for_share(…)    what it costs somebody who moves it less; ``sampler_room``: what the sampler's rounding adds to that
     charged()       what a ledger writes down of it
-    noise, noise_scale, released    what people are told
+    noise           what people are told of it; ``chooses``: one of its entries is published, not all of them
 
 A new kind joins ``Event`` and ``EVENTS``; unless its cost has a closed form in ``epsilon_spent``, its loss is all the
 accounting needs. The type checker finds the answer that it lacks.
@@ -32,6 +32,7 @@ class GaussianEvent(BaseEvent):
     """One Gaussian release; its meaning never changes once written."""
 
     kind: ClassVar[str] = "gaussian"
+    chooses: ClassVar[bool] = False
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
     name: str
@@ -58,10 +59,6 @@ class GaussianEvent(BaseEvent):
         return self.noise_std
 
     @property
-    def released(self) -> str:
-        return f"{self.entries:,}"
-
-    @property
     def sampler_room(self) -> float:
         """What rounding to the sampler's grid adds to anybody's cost, as a share of the release's."""
         return 2.0**-39 * math.sqrt(self.entries) / self.mu
@@ -85,6 +82,7 @@ class PureEvent(BaseEvent):
     """One release that is ε-differentially private with δ = 0: a candidate chosen by the exponential mechanism, or a subclass."""
 
     kind: ClassVar[str] = "pure"
+    chooses: ClassVar[bool] = True
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
     sampler_room: ClassVar[float] = 0.0
@@ -111,10 +109,6 @@ class PureEvent(BaseEvent):
     def noise_scale(self) -> float:
         return self.scale
 
-    @property
-    def released(self) -> str:
-        return f"1 of {self.entries:,}"
-
     def for_share(self, share: float) -> "PureEvent":
         return replace(self, epsilon=self.epsilon * share)
 
@@ -136,6 +130,7 @@ class LaplaceEvent(PureEvent):
     """One vector released with L2-Laplace noise, density ∝ exp(−‖z‖/scale): ε is at least sensitivity / scale, in L2 norm."""
 
     kind: ClassVar[str] = "l2-laplace"
+    chooses: ClassVar[bool] = False
 
     @property
     def supported(self) -> bool:
@@ -144,10 +139,6 @@ class LaplaceEvent(PureEvent):
     @property
     def noise(self) -> str:
         return f"L2-Laplace, scale {self.scale:.4g}"
-
-    @property
-    def released(self) -> str:
-        return f"{self.entries:,}"
 
 
 Event = GaussianEvent | PureEvent | SampledGaussianEvent

@@ -32,6 +32,7 @@ class SampledGaussianEvent(BaseEvent):
     """A number of equal steps, charged together before the first of them is drawn."""
 
     kind: ClassVar[str] = "sampled-gaussian"
+    chooses: ClassVar[bool] = False
     sampler_room: ClassVar[float] = 0.0
     name: str
     sampling_probability: float  # q, of each unit in each step
@@ -71,10 +72,6 @@ class SampledGaussianEvent(BaseEvent):
     @property
     def noise_scale(self) -> float:
         return self.noise_std
-
-    @property
-    def released(self) -> str:
-        return f"{self.entries:,}"
 
     @property
     def step(self) -> tuple[float, float, int]:

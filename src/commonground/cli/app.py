@@ -147,7 +147,8 @@ def statement(
         total = sum(event.cost.mu**2 for event in board.statement.events)
         for event in board.statement.events:
             share = f"{event.cost.mu**2 / total:.1%}" if event.cost.mu else "–"
-            cells = event.released, f"{event.sensitivity:.4g}", event.noise, str(event.cost), share
+            count = f"1 of {event.entries:,}" if event.chooses else f"{event.entries:,}"
+            cells = count, f"{event.sensitivity:.4g}", event.noise, str(event.cost), share
             releases.add_row(escape(event.name), *map(escape, cells))
         Console().print(releases)
 

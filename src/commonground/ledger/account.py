@@ -20,7 +20,7 @@ from typing import Any
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.costs import is_count
 from commonground.accounting.gaussian import gaussian_epsilon
-from commonground.ledger.releases import mu_of, plain
+from commonground.ledger.releases import mu_of, plain, taken_by
 from commonground.ledger.rounds import Round, Step
 
 
@@ -41,6 +41,24 @@ class OpenReservation:
     charges: int = 0
     rounds: int = 0  # of sampled training; then nothing of the above is booked
     steps: tuple[tuple[Step, int], ...] = ()  # sampled steps charged so far
+
+    def with_charge(self, release: Mapping[str, Any]) -> "OpenReservation":
+        """After one more recorded release; ``ValueError`` where what is left does not cover it."""
+        cost, pure = taken_by(release, bool(self.pure))
+        if self.pure and not pure:
+            raise ValueError(
+                f"it has Gaussian noise, but its fit reserved ε = {self.epsilon:g} with δ = 0. Declare a delta above 0"
+            )
+        charged, charged_pure = self.charged + cost, self.charged_pure + pure
+        if not (charged <= self.cost and charged_pure <= self.pure):
+            asked, left = f"μ = {mu_of(cost):.4g}", f"μ = {mu_of(self.cost - self.charged):.4g}"
+            if self.pure:
+                asked, left = f"ε = {float(pure):.4g}", f"ε = {float(self.pure - self.charged_pure):.4g}"
+            raise ValueError(
+                f"it costs {asked}, but {left} is left of the ε = {self.epsilon:g} (δ = {self.delta:g}) reserved for this "
+                "fit. Declare a larger epsilon or publish less"
+            )
+        return replace(self, charged=charged, charged_pure=charged_pure, charges=self.charges + 1)
 
 
 @dataclass(frozen=True)
@@ -155,15 +173,22 @@ class Account:
         gaussian = gaussian_epsilon(mu_of(cost), self.budget.delta) if cost else 0.0
         return math.nextafter(gaussian + float(pure), math.inf) if pure else gaussian
 
-    def with_steps(self, booking: OpenReservation, release: Mapping[str, Any]) -> OpenReservation:
-        """A reservation of rounds after a charge of sampled steps; ``ValueError`` if they are not among those booked."""
-        if release["simulated"] is not False or self.round is None:
-            raise ValueError("not a private release of a fit that draws samples")
-        step, n, of = tuple(release["step"]), release["steps"], dict(self.round.steps)
-        if (release["unit"], release["relation"]) != (self.round.unit, self.round.relation) or step not in of:
-            raise ValueError("a kind of step that was not reserved")
-        charged = Counter(dict(booking.steps))
+    def with_open(self, booking: OpenReservation) -> "Account":
+        return replace(self, open=MappingProxyType({**self.open, booking.id: booking}))
+
+    def with_charge(self, reservation: str, release: Mapping[str, Any]) -> "Account":
+        """After a recorded release was charged to an open reservation; ``ValueError`` where that does not cover it."""
+        booking = self.open[reservation]
+        sampled = booking.rounds or "step" in release
+        return self.with_open(self._with_steps(booking, release) if sampled else booking.with_charge(release))
+
+    def _with_steps(self, booking: OpenReservation, release: Mapping[str, Any]) -> OpenReservation:
+        step, of = tuple(release.get("step", ())), dict(self.round.steps) if self.round else {}
+        who = release.get("unit"), release.get("relation")
+        if self.round is None or step not in of or who != (self.round.unit, self.round.relation):
+            raise ValueError("it is not among the steps reserved for this fit")
+        charged, n = Counter(dict(booking.steps)), release["steps"]
         charged[step] += n
-        if not is_count(n) or charged[step] > of[step] * booking.rounds:
-            raise ValueError("more steps were charged than were reserved")
+        if release["simulated"] is not False or not is_count(n) or charged[step] > of[step] * booking.rounds:
+            raise ValueError("more steps were charged than were reserved, or they are not private")
         return replace(booking, steps=tuple(sorted(charged.items())), charges=booking.charges + 1)

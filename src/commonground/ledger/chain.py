@@ -18,7 +18,7 @@ from commonground.accounting.costs import is_count
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import InputError, LedgerError
 from commonground.ledger.account import Account, OpenReservation
-from commonground.ledger.releases import cost_of, plain, taken_by
+from commonground.ledger.releases import cost_of, plain
 from commonground.ledger.rounds import Round
 
 _SLACK = 1e-9  # relative, of a limit that is computed and not written down
@@ -117,7 +117,7 @@ def _reserved(account: Account, event: dict[str, Any]) -> Account:
     booking = replace(_booking(event), cost=cost, pure=pure)
     if account.budget is None or booking.id in account.open or not account.affords(booking.cost, booking.pure, _SLACK):
         raise ValueError("more was reserved than was left")
-    return _with(account, booking)
+    return account.with_open(booking)
 
 
 def _reserved_rounds(account: Account, event: dict[str, Any]) -> Account:
@@ -129,27 +129,15 @@ def _reserved_rounds(account: Account, event: dict[str, Any]) -> Account:
     account = account.with_round(one, most)
     if not account.affords_rounds(one, rounds):
         raise ValueError("more was reserved than was left")
-    return _with(account, replace(_booking(event), rounds=rounds))
+    return account.with_open(replace(_booking(event), rounds=rounds))
 
 
 def _booking(event: dict[str, Any]) -> OpenReservation:
     return OpenReservation(event["reservation"], *(event[name] for name in ("epsilon", "delta", "purpose", "by", "at")))
 
 
-def _with(account: Account, booking: OpenReservation) -> Account:
-    return replace(account, open=MappingProxyType({**account.open, booking.id: booking}))
-
-
 def _charged(account: Account, event: dict[str, Any]) -> Account:
-    booking = account.open[event["reservation"]]
-    if booking.rounds:
-        return _with(account, account.with_steps(booking, event["event"]))
-    cost, pure = taken_by(event["event"], bool(booking.pure))
-    charged, charged_pure = booking.charged + cost, booking.charged_pure + pure
-    if charged > booking.cost or charged_pure > booking.pure:
-        raise ValueError("more was charged than was reserved")
-    charges = booking.charges + 1
-    return _with(account, replace(booking, charged=charged, charged_pure=charged_pure, charges=charges))
+    return account.with_charge(event["reservation"], event["event"])
 
 
 def _settled(account: Account, event: dict[str, Any]) -> Account:

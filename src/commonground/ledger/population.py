@@ -33,7 +33,7 @@ from commonground.ledger import InMemoryLedger
 from commonground.ledger.account import Account
 from commonground.ledger.chain import LedgerEntry
 from commonground.ledger.in_words import left_in_words, too_many_rounds, too_much
-from commonground.ledger.releases import as_charged, cost_of, mu_of, plain, taken_by
+from commonground.ledger.releases import as_charged, cost_of, plain
 from commonground.ledger.rounds import rounds_in
 from commonground.ledger.rows import append_event, event_rows, read_account
 from commonground.ledger.storage import Storage
@@ -111,32 +111,10 @@ class Population:
                     f"{event.name!r} was not released: reservation {reservation} is not open (any more). It was settled, "
                     "perhaps by an operator who took this fit for dead. Fit again with a new reservation."
                 )
-            booking = account.open[reservation]
-            if booking.rounds or event.cost.steps:
-                try:
-                    account.with_steps(booking, release)
-                except (KeyError, ValueError) as problem:
-                    raise BudgetError(
-                        f"{event.name!r} is not among the steps reserved for this fit: {problem}. Nothing was released."
-                    ) from None
-                return {"kind": "charge", "reservation": reservation, "event": release}
-            if booking.pure and not event.cost.epsilon:
-                raise BudgetError(
-                    f"{event.name!r} has Gaussian noise, but its fit reserved ε = {booking.epsilon:g} with δ = 0. Nothing was "
-                    "released; declare a delta above 0."
-                )
-            cost, pure = taken_by(release, bool(booking.pure))
-            if not (booking.charged + cost <= booking.cost and booking.charged_pure + pure <= booking.pure):
-                asked, left = (
-                    (f"ε = {float(pure):.4g}", f"ε = {float(booking.pure - booking.charged_pure):.4g}")
-                    if booking.pure
-                    else (f"μ = {mu_of(cost):.4g}", f"μ = {mu_of(booking.cost - booking.charged):.4g}")
-                )
-                raise BudgetError(
-                    f"{event.name!r} costs {asked}, but {left} is left "
-                    f"of the ε = {booking.epsilon:g} (δ = {booking.delta:g}) reserved for this fit. Nothing was released; "
-                    "declare a larger epsilon or publish less."
-                )
+            try:  # the rule by which it will be read
+                account.with_charge(reservation, release)
+            except ValueError as problem:
+                raise BudgetError(f"{event.name!r} was not released: {problem}.") from None
             return {"kind": "charge", "reservation": reservation, "event": release}
 
         after = self._write(decide)
