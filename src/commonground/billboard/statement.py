@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,8 +12,41 @@ from commonground.billboard.files import _SPEND_SINCE
 from commonground.ledger import LedgerEntry
 
 
+class BaseStatement:
+    """What statements of all kinds have: events, what these cost, and one form in files."""
+
+    epsilon: float
+    delta: float
+    events: tuple[Any, ...]
+
+    @cached_property
+    def epsilon_spent(self) -> float:
+        """The ε of the releases made, at the declared δ; at most the declared ε."""
+        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
+
+    @property
+    def private(self) -> bool:
+        return bool(np.isfinite(self.epsilon))
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)  # type: ignore[call-overload]
+        document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+        values = {name: value for name, value in document.items() if name in known}
+        values["events"] = tuple(event_from_dict(event) for event in values["events"])
+        values["epsilon"] = float(values["epsilon"])
+        if values.get("ledger") is not None:
+            values["ledger"] = LedgerEntry.from_json(values["ledger"])
+        return cls(**values)
+
+
 @dataclass(frozen=True)
-class Statement:
+class Statement(BaseStatement):
     """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
 
     algorithm: str
@@ -33,15 +66,6 @@ class Statement:
     ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
-
-    @cached_property
-    def epsilon_spent(self) -> float:
-        """The ε of the releases made, at the declared δ; at most the declared ε."""
-        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
-
-    @property
-    def private(self) -> bool:
-        return bool(np.isfinite(self.epsilon))
 
     @property
     def _composition(self) -> str:
@@ -91,21 +115,6 @@ class Statement:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
 
-    def to_json(self) -> dict[str, Any]:
-        document = asdict(self)
-        document["epsilon"] = self.epsilon if self.private else "inf"
-        document["events"] = [event.as_dict() for event in self.events]
-        return document
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "Statement":
-        known = {f.name for f in fields(cls)}
-        values = {name: value for name, value in document.items() if name in known}
-        values["events"] = tuple(event_from_dict(event) for event in values["events"])
-        values["epsilon"] = float(values["epsilon"])
-        values["ledger"] = entry_from_json(values.get("ledger"))
-        return cls(**values)
-
 
 def in_words(entry: LedgerEntry | None) -> str:
     """A sentence of the statement."""
@@ -115,10 +124,6 @@ def in_words(entry: LedgerEntry | None) -> str:
         f" A ledger has it as reservation {entry.reservation} of the population {entry.population!r}, whose chain had "
         f"reached event {entry.sequence}, hash {entry.head[:12]}…, by its last release."
     )
-
-
-def entry_from_json(document: Any) -> LedgerEntry | None:
-    return None if document is None else LedgerEntry.from_json(document)
 
 
 def spent_as_json(epsilon: float) -> float | str:

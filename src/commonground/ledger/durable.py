@@ -50,7 +50,8 @@ class DurableLedger:
             version = self._checked_version(connection, create)
         if version != schema.latest_version():
             self._migrate(create)
-        self._storage.check_settings()
+        if self._storage.checked_on_opening:
+            self._storage.check()
 
     @property
     def name(self) -> str:

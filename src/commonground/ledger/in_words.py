@@ -1,5 +1,6 @@
 """What is told of an account: what is left, why a fit is refused, and a summary for machines."""
 
+from fractions import Fraction
 from typing import Any
 
 from commonground.accounting.budgets import Budget, PureBudget
@@ -11,15 +12,17 @@ from commonground.ledger.rounds import Round
 def summary(account: Account) -> dict[str, Any]:
     """An account for machines; ε at the population's δ, each rounded against the spender."""
     assert account.budget is not None
+
+    def epsilon(cost: Fraction, pure: Fraction, rounds: int) -> float:
+        return account.epsilon_of_rounds(rounds) or account.epsilon_of(cost, pure)
+
     return {
         "population": account.population,
         "epsilon": account.budget.epsilon,
         "delta": account.budget.delta,
         "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
-        "epsilon_charged": account.epsilon_of_rounds(account.charged_rounds)
-        or account.epsilon_of(account.charged, account.charged_pure),
-        "epsilon_booked": account.epsilon_of_rounds(account.booked_rounds)
-        or account.epsilon_of(account.booked, account.booked_pure),
+        "epsilon_charged": epsilon(account.charged, account.charged_pure, account.charged_rounds),
+        "epsilon_booked": epsilon(account.booked, account.booked_pure, account.booked_rounds),
         "epsilon_left": _down(account.epsilon_left),
         "epsilon_left_pure": _down(account.left_pure),  # for a fit with δ = 0
         "mu_squared_limit": float(account.limit),
@@ -33,12 +36,8 @@ def summary(account: Account) -> dict[str, Any]:
                 "reservation": booking.id,
                 "epsilon": booking.epsilon,
                 "delta": booking.delta,
-                "epsilon_charged": account.epsilon_of_rounds(account.rounds_charged(booking))
-                or account.epsilon_of(booking.charged, booking.charged_pure),
-                "charges": booking.charges,
-                "purpose": booking.purpose,
-                "by": booking.by,
-                "at": booking.at,
+                "epsilon_charged": epsilon(booking.charged, booking.charged_pure, account.rounds_charged(booking)),
+                **{name: vars(booking)[name] for name in ("charges", "purpose", "by", "at")},
             }
             for booking in account.open.values()
         ],
@@ -61,7 +60,6 @@ def left_in_words(account: Account) -> str:
 
 
 def too_many_rounds(account: Account, budget: Budget, one: Round) -> BudgetError:
-    assert account.budget is not None
     if account.booked or account.booked_pure or (account.booked_rounds and one != account.round):
         return BudgetError(
             f"population {account.population!r} has paid for releases of another kind than these sampled steps (other noise, "
@@ -70,15 +68,10 @@ def too_many_rounds(account: Account, budget: Budget, one: Round) -> BudgetError
             "divide the budget between two populations beforehand."
         )
     left = account.epsilon_of_rounds(max(account.most_rounds - account.booked_rounds, 0))
-    return BudgetError(
-        f"population {account.population!r} has ε = {_down(left):g} left of ε = {_down(account.smallest):g} at δ = "
-        f"{account.budget.delta:g} for further training of this kind, but this fit asks for (ε = {budget.epsilon:g}, "
-        f"δ = {budget.delta:g}). Nothing was released. Ask for less, or stop: these people have given what was agreed."
-    )
+    return BudgetError(_not_enough(account, budget, left, " for further training of this kind"))
 
 
 def too_much(account: Account, budget: Budget | PureBudget) -> BudgetError:
-    assert account.budget is not None
     if account.booked_rounds:
         return BudgetError(
             f"population {account.population!r} has paid for training on Poisson samples, which other releases are not added to. "
@@ -92,19 +85,23 @@ def too_much(account: Account, budget: Budget | PureBudget) -> BudgetError:
             "kind on these people, or divide their budget between two populations beforehand."
         )
     left = account.left_pure if not budget.delta else account.epsilon_of(account.left)
-    message = (
-        f"population {account.population!r} has ε = {_down(left):g} left of ε = {_down(account.smallest):g} at δ = "
-        f"{account.budget.delta:g}, but this fit asks for (ε = {budget.epsilon:g}, δ = {budget.delta:g}). Nothing was released. "
-        "Ask for less, or stop: these people have given what was agreed."
-    )
+    message = _not_enough(account, budget, left)
     if account.open:
         held = account.epsilon_of(account.booked - account.settled, account.booked_pure - account.settled_pure)
         message += (
-            f" {len(account.open)} open reservations hold ε = "
-            f"{_down(held):g} of it; if their process is dead, "
+            f" {len(account.open)} open reservations hold ε = {_down(held):g} of it; if their process is dead, "
             "`commonground ledger settle` gives back what they did not use."
         )
     return BudgetError(message)
+
+
+def _not_enough(account: Account, budget: Budget | PureBudget, left: float, purpose: str = "") -> str:
+    assert account.budget is not None
+    return (
+        f"population {account.population!r} has ε = {_down(left):g} left of ε = {_down(account.smallest):g} at δ = "
+        f"{account.budget.delta:g}{purpose}, but this fit asks for (ε = {budget.epsilon:g}, δ = {budget.delta:g}). Nothing was "
+        "released. Ask for less, or stop: these people have given what was agreed."
+    )
 
 
 def _down(epsilon: float) -> float:

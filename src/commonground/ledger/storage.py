@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
@@ -23,12 +23,12 @@ from commonground.errors import LedgerError
 
 class Storage(Protocol):
     name: str  # for messages; never holds a password
+    checked_on_opening: ClassVar[bool]
 
     def reading(self) -> AbstractContextManager[Connection]: ...
     def writing(self) -> AbstractContextManager[Connection]: ...
     def create(self) -> None: ...
     def check(self) -> None: ...
-    def check_settings(self) -> None: ...
 
 
 def storage_at(address: str | os.PathLike[str], timeout: float) -> Storage:
@@ -62,6 +62,8 @@ def storage_at(address: str | os.PathLike[str], timeout: float) -> Storage:
 
 class SqliteStorage:
     """One file, for the processes of one machine."""
+
+    checked_on_opening: ClassVar[bool] = False  # all pages would be read
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path = path.absolute()
@@ -136,9 +138,6 @@ class SqliteStorage:
         if found != ["ok"]:
             raise _unavailable(self, f"malformed: {found[0]}")
 
-    def check_settings(self) -> None:
-        """Every connection brings its own."""
-
     def _must_exist(self) -> None:
         if not self.path.exists():
             raise LedgerError(f"there is no ledger {self.name!r}. Create it with `commonground ledger open`.")
@@ -152,6 +151,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 class PostgresStorage:
     """A server, for the processes of many machines."""
+
+    checked_on_opening: ClassVar[bool] = True
 
     def __init__(self, url: str, timeout: float) -> None:
         self._engine: Engine = create_engine(
@@ -192,9 +193,6 @@ class PostgresStorage:
                 yield connection
 
     def check(self) -> None:
-        self.check_settings()
-
-    def check_settings(self) -> None:
         """A server that does not wait for its disk can forget a charge when the power fails."""
         with self.reading() as connection:
             if connection.exec_driver_sql("SHOW fsync").scalar_one() != "on":
