@@ -41,7 +41,8 @@ from commonground.errors import BudgetError, CommongroundError
 from commonground.gate import randomness_from
 from commonground.gate.release import release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
-from commonground.ledger.chain import Account, cost_of
+from commonground.ledger.account import Account
+from commonground.ledger.releases import cost_of
 from commonground.steps import rounds
 
 PEOPLE = "people"

@@ -88,6 +88,16 @@ def test_what_is_free_reads_releases_only_and_steps_know_no_estimator() -> None:
             assert not any(i.startswith("commonground.estimators") for i in imports(FILES[name])), name
 
 
+def test_accounting_is_arithmetic_and_the_ledger_needs_nothing_else() -> None:
+    """What knows both boards and ledgers is with the boards; who people are is known to neither room."""
+    allowed = {"accounting": {"accounting", "errors"}, "ledger": {"ledger", "accounting", "errors"}}
+    for name, text in FILES.items():
+        room = name.split("/")[0]
+        if room in allowed:
+            needed = {i.split(".")[1] for i in imports(text) if i.startswith("commonground.")}
+            assert needed <= allowed[room], f"{name} imports {needed - allowed[room]}"
+
+
 def test_sensitivities_are_made_in_clipping_only() -> None:
     makers = {name for name, text in FILES.items() if re.search(r"Bounded(Sum|Scores)\(", text)}
     assert makers == {"clipping/ridge.py", "clipping/sums.py"}

@@ -17,6 +17,10 @@ class BudgetError(CommongroundError):
     """A release that would spend more privacy than the ledger has left, or that it must not see."""
 
 
+class LedgerError(CommongroundError):
+    """A ledger that cannot be read, written or believed. Nothing is released on doubt."""
+
+
 class EngineError(CommongroundError):
     """Workers that cannot be reached, or were lost and could not be replaced."""
 

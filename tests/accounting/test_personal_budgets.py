@@ -16,6 +16,7 @@ from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu, gaus
 from commonground.accounting.personal import PersonalBudgets
 from commonground.clipping.bounded import rounding_margin
 from commonground.errors import InputError, UnknownUserError
+from commonground.estimators.own_budgets import personal_budgets
 from commonground.ledger import DurableLedger, InMemoryLedger
 
 DELTA = 1e-6
@@ -24,6 +25,13 @@ LEARNERS = {
     "altmin": cg.PrivateAltMin(2, delta=DELTA, n_rounds=3, simulation_seed=1),
     "single": cg.SingleModel(delta=DELTA, simulation_seed=1),
 }
+
+
+def budgets_of(epsilons: np.ndarray) -> PersonalBudgets:
+    n = len(epsilons)
+    found = personal_budgets(epsilons, cg.Users.from_arrays(np.zeros((n, 1)), np.zeros(n), np.arange(n)), DELTA)
+    assert found is not None
+    return found
 
 
 @settings(deadline=None)
@@ -41,7 +49,7 @@ def test_many_budgets_at_once_are_as_private_as_one_by_one(epsilons: list[float]
 )
 def test_what_everybody_spends_stays_within_her_own_budget(epsilons: list[float], shares: list[float]) -> None:
     """Any split of the largest budget over releases, composed person by person by an accountant that is not ours."""
-    budgets = PersonalBudgets(np.array(epsilons), DELTA)
+    budgets = budgets_of(np.array(epsilons))
     parts = budgets.largest.split({str(at): share / sum(shares) for at, share in enumerate(shares)})
     events = [GaussianEvent(name, mu, mu, 1.0, entries=1000, simulated=False) for name, mu in parts.items()]
     for person, (epsilon, weight) in enumerate(zip(epsilons, budgets.weights, strict=True)):
@@ -61,7 +69,7 @@ def test_the_samplers_own_rounding_is_counted() -> None:
     dp.enable_features("contrib")
     epsilons = np.full(50, 0.1)
     epsilons[0] = 1.0516874627e-4
-    budgets = PersonalBudgets(epsilons, DELTA)
+    budgets = budgets_of(epsilons)
     entries, mu = 45_000, budgets.largest.mu
     domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=entries)
     measurement = dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0, k=-40)
@@ -75,7 +83,7 @@ def test_the_samplers_own_rounding_is_counted() -> None:
 
 def test_weights_leave_room_for_rounding_and_add_up_exactly() -> None:
     epsilons = cg.datasets.segmented_budgets(5000)
-    weights = PersonalBudgets(epsilons, DELTA).weights
+    weights = budgets_of(epsilons).weights
     mus = gaussian_mus(epsilons, DELTA)
     part = weights < 1
     assert (weights[part] + rounding_margin(5000) <= mus[part] / mus.max()).all()
@@ -86,7 +94,7 @@ def test_weights_leave_room_for_rounding_and_add_up_exactly() -> None:
 def test_room_for_rounding_grows_with_the_number_of_people() -> None:
     epsilons = np.where(np.arange(3_000_000) % 2, 0.3, 1.0)
     mus = gaussian_mus(np.array([0.3, 1.0]), DELTA)
-    weight = PersonalBudgets(epsilons, DELTA).weights[1]
+    weight = budgets_of(epsilons).weights[1]
     assert weight + rounding_margin(3_000_000) <= mus[0] / mus[1]
 
 

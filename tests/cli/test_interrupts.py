@@ -80,7 +80,7 @@ def test_a_reservation_that_was_not_settled_on_the_way_is_settled_at_the_end(
 ) -> None:
     """A signal may come just when budget was booked, or while it is given back. Another process's booking is left alone."""
     from commonground.cli import app as cli
-    from commonground.ledger.durable import Reservation
+    from commonground.ledger import Reservation
 
     people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(10.0, 1e-6))
     other = people.reserve(Budget(1.0, 1e-6), "somebody else's, of a process with the same number")

@@ -18,7 +18,7 @@ from commonground.estimators.personal_ridge import (
     unit_scale,
 )
 from commonground.ledger import DurableLedger, InMemoryLedger
-from commonground.ledger.durable import summary
+from commonground.ledger.in_words import summary
 from commonground.statistics.moments import RowMoments
 
 BOUNDS = {"feature_bounds": (0.0, 1.0), "label_bounds": (-1.0, 1.0)}

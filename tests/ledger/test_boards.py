@@ -16,10 +16,10 @@ from sqlalchemy import text
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
+from commonground.billboard.in_ledger import boards_in, problem_with, refuse_older_than_boards
 from commonground.cli import app as cli
 from commonground.errors import InputError, PrivacyWarning
 from commonground.ledger import DurableLedger, LedgerError, Population
-from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards
 from forgery import rewrite
 
 TOTAL = Budget(5.0, 1e-6)

@@ -18,7 +18,7 @@ import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent, epsilon_spent
 from commonground.errors import BudgetError, InputError, PrivacyWarning
-from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, SharedLedger, durable, schema
+from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, SharedLedger, rows, schema
 
 TOTAL = Budget(2.0, 1e-6)
 PART = Budget(0.5, 1e-6)
@@ -355,7 +355,7 @@ def test_the_chain_can_be_checked_without_us(address: str) -> None:
 def test_a_clock_that_goes_back_changes_nothing(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     people = opened(address)
     days = iter(range(28, 0, -1))
-    monkeypatch.setattr(durable, "_now", lambda: f"1999-01-{next(days):02d}T00:00:00.000+00:00")
+    monkeypatch.setattr(rows, "_now", lambda: f"1999-01-{next(days):02d}T00:00:00.000+00:00")
     with people.reserve(PART) as book:
         book.charge(event(PART.mu / 2))
     lines = [json.loads(body) for body, _ in again(address).events()]

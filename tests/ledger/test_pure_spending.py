@@ -12,8 +12,9 @@ import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BudgetError
-from commonground.ledger import DurableLedger, LedgerError, Population, chain
-from commonground.ledger.durable import summary
+from commonground.ledger import DurableLedger, LedgerError, Population, chain, releases
+from commonground.ledger.account import Account
+from commonground.ledger.in_words import summary
 
 
 def gaussian(mu: float) -> GaussianEvent:
@@ -38,10 +39,10 @@ def spend(people: Population, budget: Budget | PureBudget, *events: Event) -> No
             book.charge(event)
 
 
-def followed(account: chain.Account, line: dict[str, Any]) -> chain.Account:
+def followed(account: Account, line: dict[str, Any]) -> Account:
     """The account after one more event that was linked as it should be."""
     body = chain.canonical(line)
-    return account.follow(body, chain.link(account.head, body))
+    return chain.follow(account, body, chain.link(account.head, body))
 
 
 def test_ten_times_a_tenth_is_one(address: str) -> None:
@@ -114,7 +115,7 @@ def test_a_choice_inside_a_gaussian_fit_costs_the_gaussian_that_covers_it(addres
         book.charge(gaussian(0.15))
     account = people.account()
     assert account.charged_pure == 0
-    assert chain.mu_of(account.charged) == pytest.approx(math.hypot(0.12526, 0.15), rel=1e-3)
+    assert releases.mu_of(account.charged) == pytest.approx(math.hypot(0.12526, 0.15), rel=1e-3)
     assert epsilon_spent([pure(0.1), gaussian(0.15)], 1e-6) <= account.epsilon_of(account.charged) <= 1.0
 
 
@@ -154,9 +155,9 @@ def test_a_reader_doubts_what_does_not_add_up(tmp_path: Any, change: dict[str, A
     people = opened(str(tmp_path / "budget.db"), PureBudget(1.0))
     book = people.reserve(PureBudget(0.5))
     book.charge(pure(0.1))
-    account = chain.Account.before_all("people")
+    account = Account.before_all("people")
     for body, hash_ in people.events()[:2]:
-        account = account.follow(body, hash_)
+        account = chain.follow(account, body, hash_)
     line = json.loads(people.events()[2][0])
     assert followed(account, line).charged_pure == Fraction(1, 10)
     line["event"].update(change)
@@ -167,9 +168,9 @@ def test_a_reader_doubts_what_does_not_add_up(tmp_path: Any, change: dict[str, A
 def test_a_pure_charge_with_too_small_a_gaussian_is_not_believed(tmp_path: Any) -> None:
     people = opened(str(tmp_path / "budget.db"), Budget(1.0, 1e-6))
     people.reserve(Budget(0.5, 1e-6)).charge(pure(0.05))
-    account = chain.Account.before_all("people")
+    account = Account.before_all("people")
     for body, hash_ in people.events()[:2]:
-        account = account.follow(body, hash_)
+        account = chain.follow(account, body, hash_)
     line = json.loads(people.events()[2][0])
     line["event"]["mu"] *= 0.9
     with pytest.raises(LedgerError, match="does not cover"):

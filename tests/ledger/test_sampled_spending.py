@@ -7,11 +7,12 @@ from pathlib import Path
 import pytest
 
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.accounting.events import GaussianEvent
-from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent, epsilon_of_sampled
+from commonground.accounting.events import GaussianEvent, epsilon_spent
+from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent
 from commonground.errors import BudgetError
 from commonground.ledger import DurableLedger, LedgerError, Population, chain
-from commonground.ledger.durable import summary
+from commonground.ledger.account import Account
+from commonground.ledger.in_words import summary
 from commonground.ledger.rounds import Round, rounds_in
 
 TOTAL, ASKED = Budget(2.0, 1e-5), Budget(1.0, 1e-5)
@@ -36,15 +37,15 @@ def test_fits_add_up_as_one_long_fit(people: Population) -> None:
     for fits in (1, 2, 3):
         spend(people, STEPS)
         account = DurableLedger(people._storage.path).population("people").account()  # type: ignore[attr-defined]
-        together = epsilon_of_sampled([replace(STEPS, steps=60 * fits)], TOTAL.delta)
+        together = epsilon_spent([replace(STEPS, steps=60 * fits)], TOTAL.delta)
         assert summary(account)["epsilon_charged"] == summary(account)["epsilon_booked"] == together
     assert account.most_rounds * 1.03 > account.round.most(TOTAL.epsilon, TOTAL.delta)
 
 
 def test_the_last_round_that_fits_and_the_first_that_does_not(people: Population) -> None:
     most = rounds_in([STEPS])[0].most(TOTAL.epsilon, TOTAL.delta)
-    assert epsilon_of_sampled([replace(STEPS, steps=most)], TOTAL.delta) <= TOTAL.epsilon
-    assert epsilon_of_sampled([replace(STEPS, steps=int(most * 1.02))], TOTAL.delta) > TOTAL.epsilon
+    assert epsilon_spent([replace(STEPS, steps=most)], TOTAL.delta) <= TOTAL.epsilon
+    assert epsilon_spent([replace(STEPS, steps=int(most * 1.02))], TOTAL.delta) > TOTAL.epsilon
     spend(people, replace(STEPS, steps=most - 60))
     spend(people, STEPS)
     with pytest.raises(BudgetError, match=r"has ε = 0 left"):
@@ -68,7 +69,7 @@ def test_two_kinds_of_step_in_one_round(people: Population) -> None:
     spend(people, STEPS, beside)
     account = people.account()
     assert account.charged_rounds == 60
-    assert account.epsilon_of_rounds(60) == epsilon_of_sampled([STEPS, beside], TOTAL.delta)
+    assert account.epsilon_of_rounds(60) == epsilon_spent([STEPS, beside], TOTAL.delta)
     with people.reserve_steps(ASKED, [STEPS, beside]) as book:
         book.charge(beside)  # and then it dies: the round is begun
     assert people.account().charged_rounds == 120
@@ -134,7 +135,7 @@ def test_a_run_is_known_by_its_name(people: Population) -> None:
 def test_a_reader_refuses_more_rounds_than_the_budget_affords(people: Population) -> None:
     """As if a writer with wrong arithmetic had been at work: the chain itself is in order."""
     spend(people, STEPS)
-    account, forged = chain.Account.before_all("people"), 0
+    account, forged = Account.before_all("people"), 0
     for body, _ in people.events():
         event = json.loads(body)
         if event["kind"] == "reserve":
@@ -142,9 +143,9 @@ def test_a_reader_refuses_more_rounds_than_the_budget_affords(people: Population
         body = chain.canonical(event)
         if forged:
             with pytest.raises(LedgerError, match="more than the budget affords"):
-                account.follow(body, chain.link(account.head, body))
+                chain.follow(account, body, chain.link(account.head, body))
             return
-        account = account.follow(body, chain.link(account.head, body))
+        account = chain.follow(account, body, chain.link(account.head, body))
     raise AssertionError("there was no reservation")
 
 

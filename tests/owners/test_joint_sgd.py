@@ -12,7 +12,7 @@ from sklearn.metrics import r2_score
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.accounting.sampled import epsilon_of_sampled
+from commonground.accounting.events import epsilon_spent
 from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.ledger import InMemoryLedger
 from commonground.owners.heads import ridge_fit
@@ -202,7 +202,7 @@ def test_a_durable_ledger_adds_up_fits(rows: dict[str, Any], tmp_path: Path, agg
     model.fit(rows["X"], rows["y"], **who)
     twice = [replace(event, steps=10) for event in statement.events]
     assert people.account().charged_rounds == 10
-    assert people.account().epsilon_of_rounds(10) == epsilon_of_sampled(twice, 1e-5)
+    assert people.account().epsilon_of_rounds(10) == epsilon_spent(twice, 1e-5)
 
 
 def test_the_papers_recipe_takes_the_steps_given_whatever_the_number_of_rows(rows: dict[str, Any]) -> None:

@@ -61,6 +61,7 @@ class PureBudget:
 
     epsilon: float
     delta: ClassVar[float] = 0.0
+    mu: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)

@@ -1,29 +1,40 @@
 """What was spent: one frozen record for each passage through the gate, and what many of them cost together.
 
-Each kind of event is one dataclass below with three things of its own: ``kind`` (how it is told apart in files), and its
-two descriptions ``noise`` and ``loss``. A new kind joins ``Event`` and ``EVENTS``; unless its composition has a closed form
-in ``epsilon_spent``, its privacy loss distribution is all the accounting needs.
+Each kind of event is a dataclass that answers for itself:
+
+    kind            how it is told apart in files (``as_dict``, ``event_from_dict``)
+    cost            what it takes from a budget, and ``loss()``, its privacy loss distribution
+    supported       whether the noise is large enough for that cost; ``makes_sense``: whether the numbers are numbers
+    unit, relation  whom it protects, among which neighbours; an empty unit: a person, or whom the statement names
+    for_share(…)    what it costs somebody who moves it less; ``sampler_room``: what the sampler's rounding adds to that
+    charged()       what a ledger writes down of it
+    noise           what people are told of it; ``chooses``: one of its entries is published, not all of them
+
+A new kind joins ``Event`` and ``EVENTS``; unless its cost has a closed form in ``epsilon_spent``, its loss is all the
+accounting needs. The type checker finds the answer that it lacks.
 """
 
 import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, ClassVar
 
-from commonground.accounting.gaussian import compose, gaussian_epsilon
-from commonground.accounting.sampled import (
-    SampledGaussianEvent,
-    epsilon_of_sampled,
-)
+from commonground.accounting.costs import BaseEvent, Cost, StepKind, is_size
+from commonground.accounting.gaussian import compose, gaussian_dominating, gaussian_epsilon
+from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_steps
 from commonground.errors import BudgetError
 
 
 @dataclass(frozen=True)
-class GaussianEvent:
+class GaussianEvent(BaseEvent):
     """One Gaussian release; its meaning never changes once written."""
 
     kind: ClassVar[str] = "gaussian"
+    chooses: ClassVar[bool] = False
+    unit: ClassVar[str] = ""
+    relation: ClassVar[str] = REPLACE
     name: str
     mu: float  # an upper bound on sensitivity / noise_std
     sensitivity: float  # L2, when one person is replaced by any other
@@ -32,20 +43,32 @@ class GaussianEvent:
     simulated: bool  # the noise can be recomputed from a seed: no protection
 
     @property
+    def cost(self) -> Cost:
+        return Cost(mu=self.mu)
+
+    @property
+    def supported(self) -> bool:
+        return is_size(self.mu) and self.sensitivity <= self.mu * self.noise_std
+
+    @property
     def noise(self) -> str:
         return f"Gaussian, std {self.noise_std:.4g}"
 
     @property
-    def supported(self) -> bool:
-        """Whether the noise is large enough for the stated cost."""
-        return self.sensitivity <= self.mu * self.noise_std
+    def noise_scale(self) -> float:
+        return self.noise_std
+
+    @property
+    def sampler_room(self) -> float:
+        """What rounding to the sampler's grid adds to anybody's cost, as a share of the release's."""
+        return 2.0**-39 * math.sqrt(self.entries) / self.mu
 
     def for_share(self, share: float) -> "GaussianEvent":
         """What it costs a person who moves the release by at most this share of its sensitivity."""
         return replace(self, mu=self.mu * share)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, **asdict(self)}
+    def charged(self) -> dict[str, Any]:
+        return {"mu": float(self.mu), "noise_std": float(self.noise_std)}
 
     def loss(self) -> Any:
         """dp-accounting's privacy loss distribution. μ is already the sensitivity under *replacement* over σ."""
@@ -55,10 +78,14 @@ class GaussianEvent:
 
 
 @dataclass(frozen=True)
-class PureEvent:
+class PureEvent(BaseEvent):
     """One release that is ε-differentially private with δ = 0: a candidate chosen by the exponential mechanism, or a subclass."""
 
     kind: ClassVar[str] = "pure"
+    chooses: ClassVar[bool] = True
+    unit: ClassVar[str] = ""
+    relation: ClassVar[str] = REPLACE
+    sampler_room: ClassVar[float] = 0.0
     name: str
     epsilon: float  # an upper bound on 2 · sensitivity / scale
     sensitivity: float  # the most by which replacing one person moves any candidate's score
@@ -67,18 +94,27 @@ class PureEvent:
     simulated: bool  # the draw can be recomputed from a seed: no protection
 
     @property
+    def cost(self) -> Cost:
+        return Cost(epsilon=self.epsilon)
+
+    @property
+    def supported(self) -> bool:
+        return is_size(self.epsilon) and 2 * self.sensitivity <= self.epsilon * self.scale
+
+    @property
     def noise(self) -> str:
         return f"Gumbel, scale {self.scale:.4g}"
 
     @property
-    def supported(self) -> bool:
-        return 2 * self.sensitivity <= self.epsilon * self.scale
+    def noise_scale(self) -> float:
+        return self.scale
 
     def for_share(self, share: float) -> "PureEvent":
         return replace(self, epsilon=self.epsilon * share)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, **asdict(self)}
+    def charged(self) -> dict[str, Any]:
+        """With the μ that it costs where δ > 0."""
+        return {"epsilon": float(self.epsilon), "scale": float(self.scale), "mu": gaussian_dominating(self.epsilon)}
 
     def loss(self) -> Any:
         """The largest loss that ε allows, that of randomised response: it dominates every ε-private mechanism."""
@@ -94,14 +130,15 @@ class LaplaceEvent(PureEvent):
     """One vector released with L2-Laplace noise, density ∝ exp(−‖z‖/scale): ε is at least sensitivity / scale, in L2 norm."""
 
     kind: ClassVar[str] = "l2-laplace"
+    chooses: ClassVar[bool] = False
+
+    @property
+    def supported(self) -> bool:
+        return is_size(self.epsilon) and self.sensitivity <= self.epsilon * self.scale
 
     @property
     def noise(self) -> str:
         return f"L2-Laplace, scale {self.scale:.4g}"
-
-    @property
-    def supported(self) -> bool:
-        return self.sensitivity <= self.epsilon * self.scale
 
 
 Event = GaussianEvent | PureEvent | SampledGaussianEvent
@@ -110,43 +147,54 @@ EVENTS: dict[str, type[GaussianEvent] | type[PureEvent] | type[SampledGaussianEv
 }
 
 
-def event_from_dict(document: dict[str, Any]) -> Event:
-    """The inverse of ``as_dict``; files from before there were kinds hold Gaussian releases.
+def event_from_dict(document: Mapping[str, Any]) -> Event:
+    """The inverse of ``as_dict``.
 
     >>> event = PureEvent("choice", epsilon=0.5, sensitivity=1.0, scale=4.0, entries=9, simulated=False)
     >>> event_from_dict(event.as_dict()) == event
     True
     """
-    values = dict(document)
-    kind = EVENTS[values.pop("kind", "gaussian")]
-    names = {field.name for field in fields(kind)}
-    if not names - {"unit"} <= set(values) <= names:
-        raise ValueError(f"a {kind.kind} event with the fields {sorted(values)}")
-    return kind(**values)
+    return EVENTS[document.get("kind", "gaussian")].from_dict(document)
 
 
 def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     """The ε of all these releases together at δ, rounded up.
 
     Gaussian releases compose exactly, and pure ones by addition. The ε of a mixture is the smaller of two true bounds: the
-    Gaussian part's ε plus all pure ε, and what the composed privacy loss distributions say.
+    Gaussian part's ε plus all pure ε, and what the composed privacy loss distributions say. Equal sampled steps are counted,
+    so n at once cost what n one by one cost.
     """
     events = tuple(events)
-    sampled = [event for event in events if isinstance(event, SampledGaussianEvent)]
-    if sampled:
-        if len(sampled) < len(events):
-            raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
-        return epsilon_of_sampled(sampled, delta) if delta > 0 else math.inf
-    mu = compose(event.mu for event in events if isinstance(event, GaussianEvent))
-    if all(isinstance(event, GaussianEvent) for event in events):
+    costs = [event.cost for event in events]
+    if any(cost.steps for cost in costs):
+        return _epsilon_of_sampled(events, delta)
+    mu = compose(cost.mu for cost in costs)
+    if not any(cost.epsilon for cost in costs):
         return gaussian_epsilon(mu, delta) if delta > 0 or not mu else math.inf
-    added = math.fsum(event.epsilon for event in events if isinstance(event, PureEvent))
+    added = math.fsum(cost.epsilon for cost in costs)
     if len(events) == 1:
         return added
     if delta == 0:
-        return math.nextafter(added, math.inf) if all(isinstance(event, PureEvent) for event in events) else math.inf
+        return math.nextafter(added, math.inf) if all(cost.epsilon for cost in costs) else math.inf
     added = math.nextafter(added + gaussian_epsilon(mu, delta), math.inf)
     return min(added, epsilon_by_pld(events, delta))
+
+
+def _epsilon_of_sampled(events: tuple[Event, ...], delta: float) -> float:
+    if not all(event.cost.steps for event in events):
+        raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
+    if len(units := {event.unit or "not named" for event in events}) > 1:
+        raise BudgetError(
+            f"releases that protect different units ({', '.join(sorted(units))}) do not add up: each needs its own ledger."
+        )
+    if len({event.relation for event in events}) > 1:
+        raise BudgetError(
+            "releases under different neighbouring relations do not add up: each relation needs a ledger of its own."
+        )
+    steps: Counter[StepKind] = Counter()
+    for event in events:
+        steps.update(event.cost.steps)
+    return epsilon_of_steps(steps, delta) if delta > 0 else math.inf
 
 
 def epsilon_by_pld(events: Iterable[Event], delta: float) -> float:

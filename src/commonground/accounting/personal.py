@@ -10,30 +10,37 @@ are sums of weights are then exact. Replacing a person may change how the others
 to its grid, and neither becomes less with her weight: the ``rounding_margin`` of n people and one more 2⁻²⁰ are taken off.
 """
 
-import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
-from commonground.accounting.events import Event, GaussianEvent, epsilon_spent
+from commonground.accounting.budgets import Budget, PureBudget, budget_of
+from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.gaussian import gaussian_mus
-from commonground.clipping.bounded import rounding_margin
-from commonground.data.population import Population
-from commonground.errors import InputError
 
 _WEIGHT_STEPS = 2.0**20
 
 
 @dataclass(frozen=True, eq=False)
 class PersonalBudgets:
-    """Everybody's ε, in the order of ``Users.ids``; who has 0 takes no part."""
+    """Everybody's ε, in the order of ``Users.ids``; who has 0 takes no part.
 
-    epsilons: np.ndarray  # (n,)
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n,)
+    delta : float
+        The same for everybody; 0: their ε are spent without Gaussian noise.
+    rounding_room : float
+        How far replacing anybody may move a sum by the rounding of others, as a share of its sensitivity
+        (``clipping.rounding_margin``).
+    """
+
+    epsilons: np.ndarray
     delta: float
+    rounding_room: float
 
     @property
     def largest(self) -> Budget | PureBudget:
@@ -45,7 +52,7 @@ class PersonalBudgets:
         """How much each person counts."""
         distinct, person = np.unique(self.epsilons, return_inverse=True)
         costs = gaussian_mus(distinct, self.delta) if self.delta else distinct
-        share = costs / costs[-1] - rounding_margin(len(self.epsilons))
+        share = costs / costs[-1] - self.rounding_room
         below = (np.floor(share * _WEIGHT_STEPS) - 1) / _WEIGHT_STEPS  # one step less: for the sampler's own rounding
         below = np.clip(below, 0.0, 1.0)
         below[-1] = 1.0  # her room for rounding is in the sensitivity itself
@@ -56,9 +63,8 @@ class PersonalBudgets:
         weight = self.weights[position]
         if weight == 0.0:
             return 0.0
-        room = rounding_margin(len(self.epsilons))
-        shares = [(event, min(1.0, weight + room + sampler_room(event))) for event in events]
-        return epsilon_spent((event.for_share(share) for event, share in shares), self.delta)
+        own = (event.for_share(min(1.0, weight + self.rounding_room + event.sampler_room)) for event in events)
+        return epsilon_spent(own, self.delta)
 
     def distribution(self) -> dict[str, Any]:
         """What the statement tells: how many people have which budgets, not who."""
@@ -70,57 +76,3 @@ class PersonalBudgets:
             "taking no part": int(len(self.epsilons) - len(part)),
             "quantiles": {f"{share:g}": float(value) for share, value in zip(shares, quantiles, strict=True)},
         }
-
-
-def sampler_room(event: Event) -> float:
-    """What rounding to the Gaussian sampler's grid adds to anybody's cost, as a share of the release's."""
-    return 2.0**-39 * math.sqrt(event.entries) / event.mu if isinstance(event, GaussianEvent) else 0.0
-
-
-def personal_budgets(budgets: Any, users: Population, delta: float, in_order: bool = True) -> PersonalBudgets | None:
-    """The budgets given to an estimator, else those of the table, else None.
-
-    ``budgets``: a mapping (or pandas Series) from person to ε; one number for all; or, where the caller knows the order of
-    ``users.ids`` (``in_order``), one ε for each person.
-    """
-    if budgets is None:
-        budgets, in_order = users.budgets, True
-    if budgets is None:
-        return None
-    if hasattr(budgets, "to_dict") and hasattr(budgets, "index"):
-        budgets = budgets.to_dict()
-    if isinstance(budgets, Mapping):
-        missing = [user for user in users.ids.tolist() if user not in budgets]
-        if missing:
-            raise InputError(
-                f"budgets lacks {len(missing)} of {users.n_users} people, for example {missing[0]!r}. Give everybody an "
-                "epsilon; 0 means: takes no part."
-            )
-        budgets, in_order = [budgets[user] for user in users.ids.tolist()], True
-    try:
-        epsilons = np.asarray(budgets, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"budgets must be numbers, one epsilon for each person, got {budgets!r:.80}.") from None
-    if epsilons.ndim == 0:
-        epsilons = np.full(users.n_users, float(epsilons))
-    elif not in_order:
-        raise InputError(
-            "budgets as a plain list say nothing about whose is which here: people are put into an order of their own. Give "
-            "a mapping from person to epsilon, or fit a Users object and follow its ids."
-        )
-    if epsilons.shape != (users.n_users,):
-        raise InputError(
-            f"budgets has shape {epsilons.shape} but there are {users.n_users} people; give one epsilon for each, in "
-            "the order of users.ids, or a mapping from person to epsilon."
-        )
-    allowed = (epsilons == 0) | ((epsilons >= SMALLEST_EPSILON) & np.isfinite(epsilons))
-    if not allowed.all():
-        raise InputError(
-            f"a personal epsilon must be finite and at least {SMALLEST_EPSILON:g}, or 0 to take no part; got "
-            f"{epsilons[~allowed][0]!r} for person {users.ids.tolist()[int(np.argmin(allowed))]!r}."
-        )
-    if not epsilons.any():
-        raise InputError("all personal budgets are 0: nobody takes part, so nothing can be learned.")
-    epsilons = epsilons.copy()  # the caller's array may change, what was promised may not
-    epsilons.flags.writeable = False
-    return PersonalBudgets(epsilons, delta)

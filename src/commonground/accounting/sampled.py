@@ -14,12 +14,13 @@ groups, kε and k·e^{kε}·δ.
 
 import functools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from scipy.stats import binom
 
+from commonground.accounting.costs import BaseEvent, Cost, StepKind
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import BudgetError
 
@@ -27,10 +28,12 @@ ADD_OR_REMOVE, REPLACE = "add-or-remove-one", "replace-one"
 
 
 @dataclass(frozen=True)
-class SampledGaussianEvent:
+class SampledGaussianEvent(BaseEvent):
     """A number of equal steps, charged together before the first of them is drawn."""
 
     kind: ClassVar[str] = "sampled-gaussian"
+    chooses: ClassVar[bool] = False
+    sampler_room: ClassVar[float] = 0.0
     name: str
     sampling_probability: float  # q, of each unit in each step
     noise_multiplier: float  # noise_std / contribution
@@ -44,6 +47,20 @@ class SampledGaussianEvent:
     unit: str = ""  # whom it protects: "record", "user", "owner"; files from before it was recorded do not say
 
     @property
+    def cost(self) -> Cost:
+        return Cost(
+            steps={(self.sampling_probability, self.noise_multiplier, self.relation, self.group_size): self.steps}
+        )
+
+    @property
+    def makes_sense(self) -> bool:
+        return super().makes_sense and self.sampling_probability <= 1.0
+
+    @property
+    def supported(self) -> bool:
+        return 0 < self.noise_multiplier * self.contribution <= self.noise_std < math.inf
+
+    @property
     def sensitivity(self) -> float:
         """The most that one unit moves a step's sum under its relation."""
         return self.contribution * (2.0 if self.relation == REPLACE else 1.0)
@@ -52,52 +69,36 @@ class SampledGaussianEvent:
     def noise(self) -> str:
         return f"Gaussian, std {self.noise_std:.4g}, {self.steps} steps at q = {self.sampling_probability:g}"
 
+    @property
+    def noise_scale(self) -> float:
+        return self.noise_std
+
+    @property
+    def step(self) -> tuple[float, float, int]:
+        """What one step is: q, noise multiplier, group size."""
+        return float(self.sampling_probability), float(self.noise_multiplier), int(self.group_size)
+
     def for_share(self, share: float) -> "SampledGaussianEvent":
         """What it costs somebody who moves each sum by at most this share of the contribution."""
         return replace(self, noise_multiplier=self.noise_multiplier / share)
 
-    def as_dict(self) -> dict[str, Any]:
-        return {"kind": self.kind, **asdict(self)}
-
-    @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> "SampledGaussianEvent":
-        """The inverse of ``as_dict``."""
-        values = dict(document)
-        if values.pop("kind", None) != cls.kind:
-            raise ValueError(f"not a {cls.kind} event: {sorted(document)}")
-        return cls(**values)
+    def charged(self) -> dict[str, Any]:
+        who = {"unit": self.unit, "relation": self.relation}
+        return {"step": list(self.step), "steps": int(self.steps), **who, "noise_std": float(self.noise_std)}
 
     def loss(self) -> Any:
         """dp-accounting's privacy loss distribution of all its steps."""
-        return _loss(_kind(self), self.steps, coarse=not _fine(_kind(self)))
+        ((kind, steps),) = self.cost.steps.items()
+        return _loss(kind, steps, coarse=not _fine(kind))
 
 
-Kind = tuple[float, float, str, int]  # q, noise multiplier, relation, group size
-
-
-def epsilon_of_sampled(events: Iterable[SampledGaussianEvent], delta: float) -> float:
-    """ε of all these steps together at δ, rounded up. Equal steps are counted, so n at once cost what n one by one cost."""
-    events, counts = tuple(events), dict[Kind, int]()
-    if len(units := {event.unit or "not named" for event in events}) > 1:
-        raise BudgetError(
-            f"releases that protect different units ({', '.join(sorted(units))}) do not add up: each needs its own ledger."
-        )
-    for event in events:
-        counts[_kind(event)] = counts.get(_kind(event), 0) + event.steps
-    if len({relation for _, _, relation, _ in counts}) > 1:
-        raise BudgetError(
-            "releases under different neighbouring relations do not add up: each relation needs a ledger of its own."
-        )
-    return epsilon_of_kinds(counts, delta)
-
-
-def epsilon_of_kinds(counts: Mapping[Kind, int], delta: float) -> float:
-    """ε of so many steps of each kind."""
+def epsilon_of_steps(counts: Mapping[StepKind, int], delta: float) -> float:
+    """ε of so many steps of each kind, rounded up."""
     return _epsilon(tuple(sorted(counts.items())), delta)
 
 
 @functools.lru_cache(maxsize=4096)
-def _epsilon(counts: tuple[tuple[Kind, int], ...], delta: float) -> float:
+def _epsilon(counts: tuple[tuple[StepKind, int], ...], delta: float) -> float:
     if not counts:
         return 0.0
     coarse = not all(_fine(kind) for kind, _ in counts)
@@ -105,16 +106,12 @@ def _epsilon(counts: tuple[tuple[Kind, int], ...], delta: float) -> float:
     return float(functools.reduce(lambda one, other: one.compose(other), losses).get_epsilon_for_delta(delta))
 
 
-def _kind(event: SampledGaussianEvent) -> Kind:
-    return (event.sampling_probability, event.noise_multiplier, event.relation, event.group_size)
-
-
-def _fine(kind: Kind) -> bool:
+def _fine(kind: StepKind) -> bool:
     _, multiplier, _, group = kind
     return multiplier >= 3.0 and group == 1
 
 
-def _loss(kind: Kind, steps: int, coarse: bool) -> Any:
+def _loss(kind: StepKind, steps: int, coarse: bool) -> Any:
     """Losses are rounded up to a grid, so a coarse one only overstates ε; a fine one is slow where a step's loss is large."""
     import dp_accounting
     from dp_accounting.pld import privacy_loss_distribution

@@ -22,11 +22,9 @@ import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
 
-from commonground.accounting.events import Event, PureEvent
-from commonground.accounting.personal import sampler_room
+from commonground.accounting.events import Event
 from commonground.audit.gates import Coins, ImpossibleError, Passage, Private, Recorder, Replayer
 from commonground.audit.recipes import Fit
-from commonground.clipping.bounded import rounding_margin
 from commonground.data.users import Users
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Perturbed, Release, Selection
@@ -90,7 +88,7 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         board.embedding @ board.embedding.T,  # the span, whatever the signs of its columns
         mean,
         [board.intercept],
-        np.log([e.scale if isinstance(e, PureEvent) else e.noise_std for e in board.statement.events]),
+        np.log([event.noise_scale for event in board.statement.events]),
     ]
     if target is not None and model.heads_ is not None:
         others = np.arange(len(model.heads_)) != target
@@ -140,9 +138,9 @@ def share_of_target(model: PersonalModel, target: int | None, coins: Coins | Non
     if budgets is None or target is None:
         return 1.0
     if coins is not None:  # drawn with a probability that makes her ε of the sample's
-        assert isinstance(event, PureEvent)
-        return min(1.0, float(budgets.epsilons[target]) / event.epsilon)
-    return min(1.0, float(budgets.weights[target]) + rounding_margin(len(budgets.epsilons)) + sampler_room(event))
+        assert event.cost.epsilon
+        return min(1.0, float(budgets.epsilons[target]) / event.cost.epsilon)
+    return min(1.0, float(budgets.weights[target]) + budgets.rounding_room + event.sampler_room)
 
 
 def replay(

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from commonground.accounting.events import Event, GaussianEvent, PureEvent, SampledGaussianEvent, epsilon_spent
-from commonground.accounting.gaussian import compose, gaussian_dominating
+from commonground.accounting.events import epsilon_spent
+from commonground.accounting.gaussian import compose
 from commonground.audit.bounds import Bound, lower_bound
 from commonground.audit.neighbours import TARGET, Neighbours
 from commonground.audit.recipes import Claim, Fit
@@ -109,7 +109,9 @@ def audit(
         )
     ]
     error, delta = 1.0 - confidence, claim.delta
-    spent, pure = compose(map(_mu, events)), all(isinstance(event, PureEvent) for event in events)
+    if any(event.cost.steps for event in events):
+        raise InputError("Poisson-sampled training adds or removes a unit; audit it by commonground.audit.sampled.")
+    spent, pure = compose(event.cost.covering_mu for event in events), all(event.cost.epsilon for event in events)
     claimed = min(epsilon_spent(events, 0.0 if pure else delta), claim.epsilon), spent
     scores, halved = (sides[0].whole, sides[1].whole), (sides[0].halved, sides[1].halved)
     whole_bound = _exact_too(lower_bound(*scores, delta, error / 2, threshold=0.0, pure=pure), scores, pure)
@@ -121,15 +123,15 @@ def audit(
     releases = []
     for t, event in enumerate(events):
         with_target, without = (side.by_release[:, t] for side in sides)
-        one_pure = isinstance(event, PureEvent)
+        one_pure = bool(event.cost.epsilon)
         bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0, pure=one_pure)
         power_of_one: float | None = None
-        if isinstance(event, PureEvent):  # any outcome counts, drawn or not
-            bound = replace(bound, epsilon=max(bound.epsilon, event.epsilon * float(moved[:, t].max())))
+        if one_pure:  # any outcome counts, drawn or not
+            bound = replace(bound, epsilon=max(bound.epsilon, event.cost.epsilon * float(moved[:, t].max())))
             power_of_one = max(float(side.worst_halved[:, t].max()) for side in sides)
         reach, too_far = float(np.sqrt((moved[:, t] ** 2).mean())), bool(moved[:, t].max() > 1.0 + 1e-9)
         releases.append(
-            Line(event.name, epsilon_spent([event], delta), _mu(event), bound, power_of_one, reach, too_far)
+            Line(event.name, epsilon_spent([event], delta), event.cost.covering_mu, bound, power_of_one, reach, too_far)
         )
     return Report(
         pair.name, claim, n_runs, confidence, all(event.simulated for event in events), whole, others, tuple(releases),
@@ -142,13 +144,6 @@ def _exact_too(bound: Bound, scores: tuple[np.ndarray, np.ndarray], pure: bool) 
     if not pure:
         return bound
     return replace(bound, epsilon=max(bound.epsilon, float(np.abs(np.concatenate(scores)).max())))
-
-
-def _mu(event: Event) -> float:
-    """The Gaussian cost; of a pure ε, that of the Gaussian which covers it."""
-    if isinstance(event, SampledGaussianEvent):
-        raise InputError("Poisson-sampled training adds or removes a unit; audit it by commonground.audit.sampled.")
-    return event.mu if isinstance(event, GaussianEvent) else gaussian_dominating(event.epsilon)
 
 
 def _side(

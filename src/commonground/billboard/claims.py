@@ -4,7 +4,7 @@ Its releases have the noise that their cost needs; together they cost no more th
 noise from a seed is called so; where nothing was released, nothing is published; every array is finite and has its shape.
 
 A checksum is not a signature. Whoever may rewrite a board can make all of this agree with itself: a forger is found by a
-signature (``signing.py``) and by the ledger that was charged (``ledger/boards.py``).
+signature (``signing.py``) and by the ledger that was charged (``in_ledger.py``).
 """
 
 import math
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from commonground.accounting.events import Event, GaussianEvent, PureEvent
-from commonground.accounting.gaussian import gaussian_epsilon
-from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent
+from commonground.accounting.events import Event
+from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ def check_claim(claim: "Statement | JointStatement", recorded_spend: float | Non
         return
     if not claim.events and claim.epsilon:
         raise UnbelievableError(f"it declares ε = {claim.epsilon:g} and lists no release that would have cost anything")
-    alone = max((_epsilon_alone(event, claim.delta) for event in claim.events), default=0.0)
+    alone = max((event.cost.at_least(claim.delta) for event in claim.events), default=0.0)
     try:  # one release can tell enough, and is quicker than composing forged ones
         spent = alone if alone > claim.epsilon * (1.0 + SLACK) else claim.epsilon_spent
     except BudgetError as mixed:
@@ -85,47 +84,15 @@ def check_shapes(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[in
 
 
 def _check_event(event: Event, claim: "Statement | JointStatement") -> None:
-    counts = [event.entries]
-    if isinstance(event, SampledGaussianEvent):
-        sizes = [event.noise_multiplier, event.contribution, event.noise_std, event.sampling_probability]
-        counts += [event.steps, event.group_size]
-    elif isinstance(event, GaussianEvent):
-        sizes = [event.mu, event.sensitivity, event.noise_std]
-    else:
-        sizes = [event.epsilon, event.sensitivity, event.scale]
-    if not (
-        isinstance(event.name, str)
-        and isinstance(event.simulated, bool)
-        and all(_number(size) and 0.0 < size < math.inf for size in sizes)
-        and all(type(count) is int and count >= 1 for count in counts)
-    ):
+    if not event.makes_sense:
         raise UnbelievableError(f"its release {event.name!r} makes no sense")
-    if not _supported(event):
+    if not event.supported:
         raise UnbelievableError(f"the noise of its release {event.name!r} does not support what it is said to cost")
-    if isinstance(event, SampledGaussianEvent):
-        if not event.sampling_probability <= 1.0:
-            raise UnbelievableError(f"its release {event.name!r} makes no sense")
-        if (event.unit or claim.unit, event.relation) != (claim.unit, claim.relation):
-            raise UnbelievableError(
-                f"it claims to protect one {claim.unit} ({claim.relation}), and its release {event.name!r} protects one "
-                f"{event.unit} ({event.relation})"
-            )
-
-
-def _supported(event: Event) -> bool:
-    """Whether the noise is large enough for the stated cost."""
-    if isinstance(event, SampledGaussianEvent):
-        return event.noise_multiplier * event.contribution <= event.noise_std
-    return event.supported
-
-
-def _epsilon_alone(event: Event, delta: float) -> float:
-    """The least that one release costs by itself, where that has a formula; all of them together cost at least as much."""
-    if isinstance(event, GaussianEvent):
-        return gaussian_epsilon(event.mu, delta) if delta else math.inf
-    if isinstance(event, PureEvent) and delta < 0.5:  # randomised response: δ = (e^ε − e^ε') / (1 + e^ε)
-        return event.epsilon + math.log1p(-2.0 * delta)
-    return 0.0
+    if (event.unit or claim.unit, event.relation) != (claim.unit, claim.relation):
+        raise UnbelievableError(
+            f"it claims to protect one {claim.unit} ({claim.relation}), and its release {event.name!r} protects one "
+            f"{event.unit or claim.unit} ({event.relation})"
+        )
 
 
 def _number(value: Any) -> bool:

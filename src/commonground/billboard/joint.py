@@ -5,22 +5,21 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_sampled
+from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
 from commonground.billboard.files import reading_board, write_board
 from commonground.billboard.signing import SigningKey, VerifyingKey
-from commonground.billboard.statement import entry_from_json, in_words, recorded_spend, spent_as_json
+from commonground.billboard.statement import BaseStatement, in_words, recorded_spend, spent_as_json
 from commonground.errors import BudgetError
 from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
 
@@ -28,7 +27,7 @@ _KIND = "shared parameters"
 
 
 @dataclass(frozen=True)
-class JointStatement:
+class JointStatement(BaseStatement):
     """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
 
     algorithm: str
@@ -48,15 +47,6 @@ class JointStatement:
     ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
-
-    @property
-    def private(self) -> bool:
-        return bool(np.isfinite(self.epsilon))
-
-    @cached_property
-    def epsilon_spent(self) -> float:
-        """ε of the steps made, at the declared δ; at most the declared ε."""
-        return epsilon_of_sampled(self.events, self.delta) if self.private else float("inf")
 
     def __str__(self) -> str:
         what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"
@@ -91,22 +81,11 @@ class JointStatement:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
 
-    def to_json(self) -> dict[str, Any]:
-        document = asdict(self)
-        document["epsilon"] = self.epsilon if self.private else "inf"
-        document["events"] = [event.as_dict() for event in self.events]
-        return document
-
     @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "JointStatement":
-        known = {f.name for f in fields(cls)}
-        values = {name: value for name, value in document.items() if name in known}
-        values["events"] = tuple(
-            SampledGaussianEvent.from_dict({"unit": values["unit"], **e}) for e in values["events"]
-        )
-        values["epsilon"] = float(values["epsilon"])
-        values["ledger"] = entry_from_json(values.get("ledger"))
-        return cls(**values)
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Events from before they named their unit have the statement's."""
+        events = [{"unit": document["unit"], **event} for event in document["events"]]
+        return super().from_json({**document, "events": events})
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
+from commonground.accounting.events import Event, epsilon_spent, event_from_dict
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.files import _SPEND_SINCE
 from commonground.data.population import Population
@@ -16,8 +16,41 @@ from commonground.gate import Gate
 from commonground.ledger import LedgerEntry
 
 
+class BaseStatement:
+    """What statements of all kinds have: events, what these cost, and one form in files."""
+
+    epsilon: float
+    delta: float
+    events: tuple[Any, ...]
+
+    @cached_property
+    def epsilon_spent(self) -> float:
+        """The ε of the releases made, at the declared δ; at most the declared ε."""
+        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
+
+    @property
+    def private(self) -> bool:
+        return bool(np.isfinite(self.epsilon))
+
+    def to_json(self) -> dict[str, Any]:
+        document = asdict(self)  # type: ignore[call-overload]
+        document["epsilon"] = self.epsilon if self.private else "inf"
+        document["events"] = [event.as_dict() for event in self.events]
+        return document
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
+        values = {name: value for name, value in document.items() if name in known}
+        values["events"] = tuple(event_from_dict(event) for event in values["events"])
+        values["epsilon"] = float(values["epsilon"])
+        if values.get("ledger") is not None:
+            values["ledger"] = LedgerEntry.from_json(values["ledger"])
+        return cls(**values)
+
+
 @dataclass(frozen=True)
-class Statement:
+class Statement(BaseStatement):
     """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
 
     algorithm: str
@@ -65,21 +98,12 @@ class Statement:
             parameters={name: _plain(value) for name, value in parameters.items()},
         )
 
-    @cached_property
-    def epsilon_spent(self) -> float:
-        """The ε of the releases made, at the declared δ; at most the declared ε."""
-        return epsilon_spent(self.events, self.delta) if self.private else float("inf")
-
-    @property
-    def private(self) -> bool:
-        return bool(np.isfinite(self.epsilon))
-
     @property
     def _composition(self) -> str:
-        kinds = {type(event) for event in self.events}
-        if kinds == {GaussianEvent}:
+        costs = [event.cost for event in self.events]
+        if not any(cost.epsilon or cost.steps for cost in costs):
             return "by exact Gaussian composition"
-        if all(issubclass(kind, PureEvent) for kind in kinds):
+        if all(cost.epsilon for cost in costs):
             return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
         return "by composition of their privacy loss distributions"
 
@@ -122,21 +146,6 @@ class Statement:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
 
-    def to_json(self) -> dict[str, Any]:
-        document = asdict(self)
-        document["epsilon"] = self.epsilon if self.private else "inf"
-        document["events"] = [event.as_dict() for event in self.events]
-        return document
-
-    @classmethod
-    def from_json(cls, document: dict[str, Any]) -> "Statement":
-        known = {f.name for f in fields(cls)}
-        values = {name: value for name, value in document.items() if name in known}
-        values["events"] = tuple(event_from_dict(event) for event in values["events"])
-        values["epsilon"] = float(values["epsilon"])
-        values["ledger"] = entry_from_json(values.get("ledger"))
-        return cls(**values)
-
 
 def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value  # NumPy's numbers cannot be written as JSON
@@ -150,10 +159,6 @@ def in_words(entry: LedgerEntry | None) -> str:
         f" A ledger has it as reservation {entry.reservation} of the population {entry.population!r}, whose chain had "
         f"reached event {entry.sequence}, hash {entry.head[:12]}…, by its last release."
     )
-
-
-def entry_from_json(document: Any) -> LedgerEntry | None:
-    return None if document is None else LedgerEntry.from_json(document)
 
 
 def spent_as_json(epsilon: float) -> float | str:

@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from commonground.accounting.events import GaussianEvent, PureEvent
 from commonground.billboard.board import Billboard
 from commonground.billboard.files import place_for_board
 from commonground.billboard.joint import SharedParameters, is_shared_parameters
@@ -145,20 +144,12 @@ def statement(
         releases = RichTable(title="Releases, in order")
         for heading in ("what", "numbers", "sensitivity", "noise", "cost", "share of μ²"):
             releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
-        total = sum(event.mu**2 for event in board.statement.events if isinstance(event, GaussianEvent))
-        for e in board.statement.events:
-            cells = (
-                f"1 of {e.entries:,}" if type(e) is PureEvent else f"{e.entries:,}",
-                f"{e.sensitivity:.4g}",
-                e.noise,
-                f"μ = {e.mu:.4g}"
-                if isinstance(e, GaussianEvent)
-                else f"ε = {e.epsilon:.4g}"
-                if isinstance(e, PureEvent)
-                else "–",
-                f"{e.mu**2 / total:.1%}" if isinstance(e, GaussianEvent) else "–",
-            )
-            releases.add_row(escape(e.name), *map(escape, cells))
+        total = sum(event.cost.mu**2 for event in board.statement.events)
+        for event in board.statement.events:
+            share = f"{event.cost.mu**2 / total:.1%}" if event.cost.mu else "–"
+            count = f"1 of {event.entries:,}" if event.chooses else f"{event.entries:,}"
+            cells = count, f"{event.sensitivity:.4g}", event.noise, str(event.cost), share
+            releases.add_row(escape(event.name), *map(escape, cells))
         Console().print(releases)
 
 

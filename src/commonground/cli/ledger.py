@@ -17,12 +17,13 @@ from rich.table import Table
 
 from commonground.accounting.budgets import budget_of
 from commonground.billboard.files import place_for_board
+from commonground.billboard.in_ledger import boards_in, problem_with, refuse_older_than_boards
 from commonground.data.tables import read_rows
-from commonground.errors import InputError, PrivacyWarning
+from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.interrupts import before_the_end
-from commonground.ledger.boards import boards_in, problem_with, refuse_older_than_boards
-from commonground.ledger.chain import Account, LedgerError
-from commonground.ledger.durable import DurableLedger, Population, summary
+from commonground.ledger import DurableLedger, Population
+from commonground.ledger.account import Account
+from commonground.ledger.in_words import summary
 
 ledger_app = typer.Typer(
     help="The durable budget: what may be spent on whom, what was, and what is left.",

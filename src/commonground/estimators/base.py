@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
-from commonground.accounting.personal import PersonalBudgets, personal_budgets
+from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
 from commonground.data.features import check_features
 from commonground.data.population import Block, Population
 from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.choice import OwnModels
 from commonground.heads.everybody import EverybodysHeads, fit_everybody

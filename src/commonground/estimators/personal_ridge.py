@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.personal import PersonalBudgets, personal_budgets
+from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.clipping.ridge import bounded_ridge
@@ -17,6 +17,7 @@ from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_budget
+from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate
 from commonground.statistics.moments import PublicScale, RowMoments
 
@@ -121,7 +122,7 @@ class PersonalBudgetRidge(PersonalModel):
             )
         if self.method == "uniform":
             smallest = found.epsilons[found.epsilons > 0].min()
-            return PersonalBudgets(np.where(found.epsilons > 0, smallest, 0.0), delta)
+            return replace(found, epsilons=np.where(found.epsilons > 0, smallest, 0.0))
         return found
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:

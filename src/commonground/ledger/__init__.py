@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.sampled import SampledGaussianEvent
-from commonground.errors import BudgetError
-from commonground.ledger.chain import LedgerEntry, LedgerError
+from commonground.errors import BudgetError, LedgerError
+from commonground.ledger.chain import LedgerEntry
 
 if TYPE_CHECKING:
-    from commonground.ledger.durable import DurableLedger, Population, Reservation
+    from commonground.ledger.durable import DurableLedger
+    from commonground.ledger.population import Population, Reservation
 
 __all__ = [
     "BookedLedger",
@@ -30,9 +31,10 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     """A durable ledger's names; its database library is loaded by those who ask for them."""
     if name in ("DurableLedger", "Population", "Reservation"):
-        from commonground.ledger import durable
+        from commonground.ledger.durable import DurableLedger
+        from commonground.ledger.population import Population, Reservation
 
-        return getattr(durable, name)
+        return {"DurableLedger": DurableLedger, "Population": Population, "Reservation": Reservation}[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent, epsilon_of_kinds
+from commonground.accounting.costs import is_count
+from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent, epsilon_of_steps
 from commonground.errors import BudgetError
 
 Step = tuple[float, float, int]  # q, noise multiplier, group size
@@ -28,7 +29,7 @@ class Round:
 
     def epsilon(self, rounds: int, delta: float) -> float:
         """ε of so many rounds at δ, rounded up."""
-        return epsilon_of_kinds(
+        return epsilon_of_steps(
             {(q, noise, self.relation, group): n * rounds for (q, noise, group), n in self.steps if rounds}, delta
         )
 
@@ -60,7 +61,7 @@ class Round:
     def from_json(cls, document: Mapping[str, Any]) -> "Round":
         steps = tuple(((q, noise, group), n) for q, noise, group, n in document["steps"])
         for (q, noise, group), n in steps:
-            if not (0 < q <= 1 and 0 < noise < math.inf and _whole(group) and _whole(n)):
+            if not (0 < q <= 1 and 0 < noise < math.inf and is_count(group) and is_count(n)):
                 raise ValueError("a step that makes no sense")
         if not steps or len(dict(steps)) < len(steps) or document["relation"] not in (ADD_OR_REMOVE, REPLACE):
             raise ValueError("not a round")
@@ -75,14 +76,6 @@ def rounds_in(events: Iterable[SampledGaussianEvent]) -> tuple[Round, int]:
     ((unit, relation),) = who
     counts: Counter[Step] = Counter()
     for event in events:
-        counts[step_of(event)] += event.steps
+        counts[event.step] += event.steps
     rounds = math.gcd(*counts.values())
     return Round(unit, relation, tuple((step, n // rounds) for step, n in sorted(counts.items()))), rounds
-
-
-def step_of(event: SampledGaussianEvent) -> Step:
-    return (float(event.sampling_probability), float(event.noise_multiplier), int(event.group_size))
-
-
-def _whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 1

@@ -11,18 +11,19 @@ import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import ClassVar, Protocol
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from commonground.ledger.chain import LedgerError
+from commonground.errors import LedgerError
 
 
 class Storage(Protocol):
     name: str  # for messages; never holds a password
+    checked_on_opening: ClassVar[bool]
 
     def reading(self) -> AbstractContextManager[Connection]: ...
     def writing(self) -> AbstractContextManager[Connection]: ...
@@ -61,6 +62,8 @@ def storage_at(address: str | os.PathLike[str], timeout: float) -> Storage:
 
 class SqliteStorage:
     """One file, for the processes of one machine."""
+
+    checked_on_opening: ClassVar[bool] = False  # all pages would be read
 
     def __init__(self, path: Path, timeout: float) -> None:
         self.path = path.absolute()
@@ -148,6 +151,8 @@ def _begin_sqlite(connection: Connection) -> None:
 
 class PostgresStorage:
     """A server, for the processes of many machines."""
+
+    checked_on_opening: ClassVar[bool] = True
 
     def __init__(self, url: str, timeout: float) -> None:
         self._engine: Engine = create_engine(

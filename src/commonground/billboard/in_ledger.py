@@ -19,9 +19,9 @@ from typing import Any
 from commonground.accounting.events import Event
 from commonground.billboard.board import Billboard
 from commonground.billboard.joint import SharedParameters, is_shared_parameters
-from commonground.errors import BillboardError, BudgetError
-from commonground.ledger.chain import LedgerEntry, LedgerError
-from commonground.ledger.durable import DurableLedger, Population, as_charged
+from commonground.errors import BillboardError, BudgetError, LedgerError
+from commonground.ledger import DurableLedger, LedgerEntry, Population
+from commonground.ledger.releases import as_charged
 
 _STATEMENT = "statement.json"
 

@@ -1,0 +1,90 @@
+"""What one release costs, and what the records of all kinds of releases have in common."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields
+from typing import Any, ClassVar, Self
+
+from commonground.accounting.gaussian import gaussian_dominating, gaussian_epsilon
+
+StepKind = tuple[float, float, str, int]  # sampling probability, noise multiplier, relation, group size
+
+
+def is_size(value: object) -> bool:
+    """Whether it is a finite number > 0. NaN and negative numbers would make every later comparison pass."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+def is_count(value: object) -> bool:
+    """Whether it is a whole number from 1 on."""
+    return type(value) is int and value >= 1
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one release takes from a budget, in the measure that adds up for its kind; the other two are empty.
+
+    Attributes
+    ----------
+    mu : float, default=0.0
+        Of Gaussian noise: μ² adds.
+    epsilon : float, default=0.0
+        Of a release with δ = 0: ε adds.
+    steps : mapping from StepKind to int, default={}
+        Of training on Poisson samples: steps of one kind are counted, and composed in the end.
+    """
+
+    mu: float = 0.0
+    epsilon: float = 0.0
+    steps: Mapping[StepKind, int] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"μ = {self.mu:.4g}" if self.mu else f"ε = {self.epsilon:.4g}" if self.epsilon else "–"
+
+    @property
+    def covering_mu(self) -> float:
+        """μ of a Gaussian release that costs at least as much; steps have none."""
+        assert not self.steps
+        return gaussian_dominating(self.epsilon) if self.epsilon else self.mu
+
+    def at_least(self, delta: float) -> float:
+        """The least ε that it costs by itself, where that has a formula; with others it costs at least as much."""
+        if self.mu:
+            return gaussian_epsilon(self.mu, delta) if delta else math.inf
+        if self.epsilon and delta < 0.5:  # randomised response: δ = (e^ε − e^ε') / (1 + e^ε)
+            return self.epsilon + math.log1p(-2.0 * delta)
+        return 0.0
+
+
+_FITS: dict[Any, Callable[[object], bool]] = {
+    str: lambda value: isinstance(value, str),
+    bool: lambda value: isinstance(value, bool),
+    int: is_count,
+    float: is_size,
+}
+
+
+@dataclass(frozen=True)
+class BaseEvent:
+    """A record of one passage through the gate, as it is written and read; what each kind answers: ``events.py``."""
+
+    kind: ClassVar[str]
+
+    @property
+    def makes_sense(self) -> bool:
+        """Whether every field holds what it is declared to: sizes are positive and finite, counts at least one."""
+        return all(_FITS[field.type](vars(self)[field.name]) for field in fields(self))
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"kind": self.kind, **asdict(self)}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """The inverse of ``as_dict``; files from before there were kinds hold Gaussian releases."""
+        values = dict(document)
+        needed = {field.name for field in fields(cls) if field.default is MISSING}
+        if values.pop("kind", "gaussian") != cls.kind or not needed <= set(values) <= {
+            field.name for field in fields(cls)
+        }:
+            raise ValueError(f"not a {cls.kind} event: {sorted(document)}")
+        return cls(**values)
