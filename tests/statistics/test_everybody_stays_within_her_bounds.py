@@ -33,6 +33,7 @@ from commonground.clipping.sums import (
 )
 from commonground.data.users import Block
 from commonground.estimators.personal_ridge import centred_scale
+from commonground.heads.halves import second_half_heads
 from commonground.owners.gradients import (
     classification_errors,
     clipped_records,
@@ -52,7 +53,7 @@ from commonground.statistics.moments import moment_sums
 from commonground.statistics.objective import loss_and_gradient
 from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
 from commonground.statistics.paper.altmin import SystemSums, normalised_pair_sums, system_sums
-from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums, second_half_heads
+from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums
 from commonground.statistics.residuals import residual_gradient_sums
 from commonground.statistics.sparse_features import feature_share_sums, sparse_energy_counts
 from commonground.statistics.sparse_gradients import pair_direction_sums, sparse_gradient_sums

@@ -5,11 +5,12 @@ import pytest
 
 from commonground.clipping.grid import bin_of
 from commonground.data.users import Block
+from commonground.heads.halves import second_half_heads
 from commonground.statistics.directions import direction_sums, energy_counts
 from commonground.statistics.gradients import WINDOW, embedding_gradient_sums, mean_gradient_sums
 from commonground.statistics.kernels.gradients import TINY_RIDGE
 from commonground.statistics.objective import loss_and_gradient
-from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums, second_half_heads
+from commonground.statistics.paper.fedrep import batch_gradient_sums, pair_sums
 from commonground.statistics.residuals import residual_gradient_sums
 from populations import ragged_block
 

@@ -15,12 +15,12 @@ import numpy as np
 
 from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.clipping.sums import BinnedSums, DirectionSums, PositiveSums, SizeCounts
-from commonground.heads.convex import LOSSES
 from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
 from commonground.statistics.coordinates import feature_moment_sums, in_coordinates, scale_profile_sums
 from commonground.statistics.directions import direction_sums, direction_sums_within, energy_counts
 from commonground.statistics.embedding_moments import embedding_moment_sizes, embedding_moment_sums
 from commonground.statistics.gradients import WINDOW, embedding_gradient_sums, mean_feature_sums, mean_gradient_sums
+from commonground.statistics.losses import LOSSES
 from commonground.statistics.own_heads import head_direction_sums, head_noise_counts
 from commonground.statistics.residuals import residual_gradient_sums
 from commonground.statistics.whitened import whitened_gradient_sums

@@ -11,8 +11,8 @@ from numba import njit, prange
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block
-from commonground.heads.convex import LOSSES, convex_head, pull
 from commonground.statistics.gradients import WINDOW
+from commonground.statistics.losses import LOSSES, convex_head, pull
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -10,18 +10,18 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block, Users
+from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import seen_through, sum_over_people
 from commonground.errors import InputError
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
-from commonground.heads.convex import LOSSES
+from commonground.heads.kinds import ConvexHeads, HeadKind, RidgeHeads, SecondHalfHeads
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import convex_gradient_sums, signed_block_sum
 from commonground.statistics.gradients import embedding_gradient_sums
-from commonground.statistics.paper.fedrep import second_half_heads
+from commonground.statistics.losses import LOSSES
 from commonground.statistics.residuals import residual_gradient_sums
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
@@ -143,12 +143,14 @@ class PrivateAltMin(PersonalModel):
         budget, users = self._declared(users)
         if self.recipe == "paper":  # has neither a mean nor intercepts
             shared, local_intercept = None, False
+            head_kind: HeadKind = SecondHalfHeads()
             settings = self.paper_settings or AltMinSettings()
             embedding = paper_embedding(users, self.rank, budget, gate, settings)
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
             local_intercept = self.fit_intercept
+            head_kind = RidgeHeads() if self.loss == "square" else ConvexHeads(self.loss)
             shared, embedding = self._default_recipe(users, budget, gate)
         return Billboard(
             embedding=embedding,
@@ -167,7 +169,7 @@ class PrivateAltMin(PersonalModel):
                 loss=self.loss,
                 **parameters,
             ),
-            loss=self.loss,
+            head_kind=head_kind,
         )
 
     def _check(self, users: Users) -> None:
@@ -240,12 +242,6 @@ class PrivateAltMin(PersonalModel):
             return sum_over_people(users, gradients, U, mean, intercept, local, lowest)
 
         return sums_from
-
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        if self.recipe == "paper":
-            heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
-            return heads, np.zeros(block.n_users)
-        return super()._block_heads(block)
 
     def predict_proba(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """(rows, 2) probabilities of no and yes; for loss="logistic"."""

@@ -11,7 +11,7 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
-from commonground.data.users import Block, Users
+from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share
 from commonground.engines import sum_over_people
 from commonground.engines.device import on_device
@@ -22,9 +22,9 @@ from commonground.estimators.fedrep.few_people import FEW, information
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.sparse import sparse_recipe
 from commonground.gate import Gate
+from commonground.heads.kinds import RidgeHeads, SecondHalfHeads
 from commonground.progress import progress_bar
 from commonground.statistics.gradients import embedding_gradient_sums
-from commonground.statistics.paper.fedrep import second_half_heads
 from commonground.statistics.residuals import residual_gradient_sums
 from commonground.steps.coordinates import (
     coefficients_for_features,
@@ -201,7 +201,7 @@ class PrivateFedRep(PersonalModel):
             fit_intercept=local_intercept,
             feature_names=users.feature_names,
             statement=replace(statement, sharing_pays=pays),
-            local_choice=self.local_choice and self.recipe == "default",
+            head_kind=SecondHalfHeads() if self.recipe == "paper" else RidgeHeads(bool(self.local_choice)),
             prior=prior,
         )
 
@@ -265,12 +265,6 @@ class PrivateFedRep(PersonalModel):
         if self._finds_rank:  # a first look alone would have to tell it
             return release_initial_embedding(users, self.rank, None, self.fit_intercept, gate, mu)
         return release_embedding_in_looks(users, int(self.rank), self.fit_intercept, gate, mu)
-
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        if self.recipe == "paper":
-            heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
-            return heads, np.zeros(block.n_users)
-        return super()._block_heads(block)
 
 
 def _plan(with_mean: bool, n_rounds: int, n_people: float, d: int, mu: float) -> Plan:
