@@ -133,7 +133,8 @@ def readers(folder: Path) -> list[Reader]:
 
     def read_heads() -> Any:
         heads = Heads.load(folder / "heads.parquet", board)
-        return heads.ids.to_pylist(), heads.weights.tobytes(), heads.weights.shape, heads.intercepts.tobytes()
+        table = heads.table
+        return heads.ids.to_pylist(), table.weights.tobytes(), table.shape, table.intercepts.tobytes()
 
     def read_users(name: str, max_memory: int) -> Callable[[], Any]:
         def read() -> Any:

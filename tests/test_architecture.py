@@ -79,6 +79,29 @@ def test_contributions_know_neither_noise_nor_budget() -> None:
             assert not forbidden, f"{name} imports {forbidden}"
 
 
+def rooms_needed(name: str) -> set[str]:
+    """At run time, that is, not for the type checker alone."""
+    tree = ast.parse(FILES[name])
+    tree.body = [n for n in tree.body if not (isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING")]
+    return {i.split(".")[1] for i in imports(ast.unparse(tree)) if i.startswith("commonground.")}
+
+
+def test_boards_know_heads_and_heads_know_statistics_never_the_other_way() -> None:
+    for name in FILES:
+        if name.startswith("heads/"):
+            assert rooms_needed(name) <= {"heads", "statistics", "data", "errors"}, name
+        if name.startswith("statistics/"):
+            assert not rooms_needed(name) & {"heads", "billboard", "estimators"}, name
+
+
+def test_no_estimator_has_its_own_way_to_fit_heads() -> None:
+    """A board names the kind of its heads, so that it fits the same ones after it was saved and loaded."""
+    assert users_of("commonground.heads.table.HeadTable") & {n for n in FILES if n.startswith("estimators/")} == {
+        "estimators/base.py"
+    }
+    assert not any(re.search(r"def _?(fit|block)_heads", text) for name, text in FILES.items() if "estimators/" in name)
+
+
 def test_what_is_free_reads_releases_only_and_steps_know_no_estimator() -> None:
     for name in FILES:
         if name.startswith("denoise/"):

@@ -7,7 +7,6 @@ in benchmarks/fuzz_readers.py, of which a few seconds run here.
 import os
 import sys
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,7 +27,7 @@ from sklearn.base import is_classifier
 import commonground as cg
 from commonground.data.users import Block
 from commonground.errors import CommongroundError, InputError
-from commonground.heads.everybody import EverybodysHeads
+from commonground.heads.kinds import RidgeHeads
 from contracts.test_every_estimator import ESTIMATORS, fit
 from contracts.test_every_estimator import numbers as numbers_of
 from contracts.test_every_joint_learner import LEARNERS
@@ -326,19 +325,16 @@ def test_everybodys_head_is_finite_whatever_her_rows(name: str, dtype: type) -> 
     with np.errstate(all="ignore"):  # making the numbers, not using them
         blocks = list(strange_blocks(dtype))
     boards = [model.billboard_]
-    if model.billboard_.local_choice:
+    if model.billboard_.head_kind == RidgeHeads(local_choice=True):
         pays = replace(model.billboard_, statement=replace(model.billboard_.statement, sharing_pays=True))
         boards += [pays, replace(pays, prior=np.diag([1.0, 1e-3]))]
     for board in boards:
-        model = copy(model)
-        model.billboard_ = board
         for block in blocks:
-            heads, intercepts = model._block_heads(block)
+            everybody = board.head_kind.fit(block, board)
+            heads, own = everybody.weights, everybody.own
             assert np.isfinite(heads).all()
-            assert np.isfinite(intercepts).all()
-            own = board.keep_best(block, heads, intercepts)
+            assert np.isfinite(everybody.intercepts).all()
             assert np.isfinite(own.coef).all()
-            everybody = EverybodysHeads(heads, intercepts, own)
             person = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
             usual = np.ones((len(person), 4))
             answers = everybody.predict(board, block.X, person)

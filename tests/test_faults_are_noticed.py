@@ -224,7 +224,7 @@ def test_a_file_of_heads_answers_each_row_by_its_own_person(tmp_path: Path) -> N
     path = heads.save(tmp_path / "heads.parquet", board)
     assert path.stat().st_mode & 0o077 == 0, "only the owner of the file may read it"
     again = Heads.load(path, board)
-    np.testing.assert_array_equal(again.weights, heads.weights)
+    np.testing.assert_array_equal(again.table.weights, heads.table.weights)
 
 
 @pytest.mark.parametrize("swap", ["ids", "weights", "intercepts"])

@@ -287,7 +287,7 @@ def everything_written(folder: Path) -> tuple[Secrets, dict[str, Any]]:
         model.fit(users)
     single = cg.SingleModel(3.0, simulation_seed=2).fit(users)
     heads, head = Heads.fit(model.billboard_, users), model.billboard_.personalize(X, y)
-    secrets.note(heads.weights, heads.intercepts, head.coef, head.intercept, head.weights)
+    secrets.note(heads.table.weights, heads.table.intercepts, head.coef, head.intercept, head.weights)
     objects = [users, model, single, model.billboard_, model.billboard_.statement, heads, head, canary, users._people]
     objects += [SizeCounts(np.full(N_BINS, 4321)), DirectionSums(np.full((2, 2), 4321.0), 1.0, 4321)]
     objects += [ClippedSums(np.full(2, 4321.0), 1.0, 4321), BoundedSum(np.full(2, 4321.0), 1.0, "sum")]

@@ -38,7 +38,7 @@ from commonground.estimators import personal_ridge
 from commonground.gate import gate as gate_module
 from commonground.gate import randomness_from
 from commonground.gate.release import release
-from commonground.heads.choice import OwnModels
+from commonground.heads.table import HeadTable, OwnModels
 
 CLAIM = Claim(epsilon=8.0)
 
@@ -173,14 +173,15 @@ def test_other_owners_keep_every_bit(owners: str) -> None:
 
 def test_one_bit_in_anothers_head_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The smallest leak there is: the last bit of one coefficient follows the target's number of rows."""
-    fit_heads = cg.PrivateFedRep._fit_heads
+    fit_heads = HeadTable.fit
 
-    def leaking(model: Any, users: Any) -> None:
-        fit_heads(model, users)
+    def leaking(board: Any, users: Any) -> HeadTable:
+        heads = fit_heads(board, users)
         if len(users.rows_of(users.ids[TARGET])[1]) > 6:
-            model.heads_[-1, 0] = np.nextafter(model.heads_[-1, 0], np.inf)
+            heads.weights[-1, 0] = np.nextafter(heads.weights[-1, 0], np.inf)
+        return heads
 
-    monkeypatch.setattr(cg.PrivateFedRep, "_fit_heads", leaking)
+    monkeypatch.setattr(HeadTable, "fit", leaking)
     found = audit_exactly(RECIPES["fedrep"].at(CLAIM), neighbours("more-rows"))
     assert "heads of others" in found.differing
     assert found.refuted
@@ -285,14 +286,14 @@ def test_log_likelihood_ratios_have_their_closed_form() -> None:
 def test_the_view_of_others_leaves_out_the_target_alone() -> None:
     users = neighbours("huge").without
     model = RECIPES["fedrep"].at(CLAIM)(users, 0, Recorder())
-    model.own_models_ = OwnModels.nobody(users.n_features)
+    model.heads_ = replace(model.heads_, own=OwnModels.nobody(users.n_features))
     before = others_view(model, TARGET)
-    model.heads_[TARGET] += 1.0
-    model.own_intercepts_[TARGET] += 1.0
+    model.heads_.weights[TARGET] += 1.0
+    model.heads_.intercepts[TARGET] += 1.0
     np.testing.assert_array_equal(others_view(model, TARGET), before)
-    model.own_models_ = OwnModels(np.array([TARGET]), np.ones((1, users.n_features + 1)))
+    model.heads_ = replace(model.heads_, own=OwnModels(np.array([TARGET]), np.ones((1, users.n_features + 1))))
     np.testing.assert_array_equal(others_view(model, TARGET), before)
-    model.heads_[TARGET + 1] += 1.0
+    model.heads_.weights[TARGET + 1] += 1.0
     assert not np.array_equal(others_view(model, TARGET), before)
 
 

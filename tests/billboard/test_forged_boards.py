@@ -68,6 +68,11 @@ FORGED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         claiming(budgets={"people": 2, "taking no part": 0, "quantiles": {"0": 0.1, "0.5": 0.1, "1": 0.1}}),
         "largest personal budget",
     ),
+    "heads of a kind that nobody knows": (claiming(heads={"kind": "deep"}), "is damaged"),
+    "heads without an end": (claiming(heads={"kind": "signs", "head_bound": math.inf}), "is damaged"),
+    "heads of another loss": (claiming(heads={"kind": "convex", "loss": "hinge"}), "is damaged"),
+    "a choice of sorts": (claiming(heads={"kind": "ridge", "local_choice": "maybe"}), "is damaged"),
+    "heads of no kind": (lambda d: d.pop("heads"), "is damaged"),
     "people that cannot be counted": (claiming(n_users="many"), "is damaged"),
     "a ledger entry of nonsense": (claiming(ledger={"population": "p"}), "is damaged"),
 }  # fmt: skip

@@ -360,7 +360,7 @@ USE_MISTAKES: dict[str, tuple[Callable[[Path], object], str, list[object], str]]
     ),
     "a cut file": (spoil("statement.json", lambda b: b[:100]), "statement", ["board"], "damaged"),
     "a newer billboard": (
-        spoil("statement.json", lambda b: b.replace(b'"schema_version": 4', b'"schema_version": 5')), "statement", ["board"],
+        spoil("statement.json", lambda b: b.replace(b'"schema_version": 5', b'"schema_version": 6')), "statement", ["board"],
         "newer",
     ),
     "missing feature": (lambda board: None, "predict", ["board", "few.csv", "--out", "p.csv"], "no column 'e'"),

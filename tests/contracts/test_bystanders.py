@@ -22,8 +22,9 @@ from sklearn.base import clone, is_classifier
 import commonground as cg
 from commonground.billboard.board import Billboard
 from commonground.data.users import Block, _block_edges
-from commonground.estimators.base import PersonalModel
 from commonground.heads.files import Heads
+from commonground.heads.kinds import RidgeHeads
+from commonground.heads.table import HeadTable
 from contracts.test_every_estimator import ESTIMATORS, fit, numbers
 from contracts.test_every_joint_learner import LEARNERS
 
@@ -94,7 +95,7 @@ def fitted(name: str) -> Any:
 
 def boards_of(board: Billboard) -> list[Billboard]:
     """The one that was published; and, where people may choose, those by which they keep something else."""
-    if not board.local_choice:
+    if board.head_kind != RidgeHeads(local_choice=True):
         return [board]
     pays = replace(board, statement=replace(board.statement, sharing_pays=True))
     root = np.random.default_rng(1).standard_normal((board.rank, board.rank))
@@ -105,7 +106,7 @@ def with_heads(model: Any, board: Billboard, users: Any) -> Any:
     """The model with heads of these people on this billboard."""
     model = copy(model)
     model.billboard_, model.user_ids_, model._position_of = board, np.arange(users.n_users), None
-    model._fit_heads(users)
+    model.heads_ = HeadTable.fit(board, users)
     return model
 
 
@@ -154,7 +155,7 @@ def test_some_choose_a_head_some_the_shared_part_some_their_own() -> None:
         several.append((X, X @ mean + board.intercept + rng.standard_normal(5)))
     found = with_heads(fitted("PrivateFedRep"), board, Grouped(tuple(several)))
     own = np.isin(np.arange(len(several)), found.own_models_.people)
-    kept = set(np.where(own, "own", np.where(found.heads_.any(axis=1), "head", "shared")).tolist())
+    kept = set(np.where(own, "own", np.where(found.heads_.weights.any(axis=1), "head", "shared")).tolist())
     assert kept == {"own", "head", "shared"}
 
 
@@ -179,15 +180,14 @@ def test_the_same_bits_in_memory_from_a_file_and_alone(name: str, dtype: type, t
         assert in_memory.own_models_ is not None
         for users in (streamed, in_small_blocks):
             again = with_heads(model, board, users)
-            assert again.heads_.tobytes() == in_memory.heads_.tobytes()
+            assert again.heads_.weights.tobytes() == in_memory.heads_.weights.tobytes()
             assert again.own_intercepts_.tobytes() == in_memory.own_intercepts_.tobytes()
             assert again.own_models_.people.tobytes() == in_memory.own_models_.people.tobytes()
             assert again.own_models_.coef.tobytes() == in_memory.own_models_.coef.tobytes()
-        if type(model)._block_heads is not PersonalModel._block_heads:
-            continue  # `personalize` gives ridge heads on all rows; recipes of the papers and classifiers have others
+        board = Billboard.load(board.save(tmp_path / "board"))
         files = Heads.fit(board, in_small_blocks)
         files = Heads.load(files.save(tmp_path / "heads.parquet", board), board)
-        assert files.weights.tobytes() == in_memory.heads_.tobytes()
+        assert files.table.weights.tobytes() == in_memory.heads_.weights.tobytes()
         answers = numbers(in_memory)(X, users=ids)
         assert files.predict(board, X, ids.tolist(), strict=True)[0].tobytes() == answers.tobytes()
         for person, (rows, labels) in enumerate(parts):
@@ -198,13 +198,13 @@ def test_the_same_bits_in_memory_from_a_file_and_alone(name: str, dtype: type, t
 
 def test_sparse_rows_have_the_heads_of_dense_ones() -> None:
     model = fitted("PrivateFedRep")
-    board = replace(model.billboard_, local_choice=False)
+    board = replace(model.billboard_, head_kind=RidgeHeads())
     X, y = (np.concatenate([part[what] for part in population()]) for what in (0, 1))
     X = np.where(np.abs(X) > 0.7, X, 0.0)
     ids = np.repeat(np.arange(len(SIZES)), SIZES)
     dense = with_heads(model, board, cg.Users.from_arrays(X, y, ids))
     thin = with_heads(model, board, cg.Users.from_arrays(sparse.csr_array(X), y, ids))
-    assert thin.heads_.tobytes() == dense.heads_.tobytes()
+    assert thin.heads_.weights.tobytes() == dense.heads_.weights.tobytes()
     assert thin.predict(sparse.csr_array(X), users=ids).tobytes() == dense.predict(X, users=ids).tobytes()
 
 
@@ -220,7 +220,7 @@ def test_people_of_later_blocks_keep_their_own_models(where: str) -> None:
     else:
         for users in (one, several):
             users.ids = np.arange(users.n_users)  # type: ignore[attr-defined]
-        expected, found = (Heads.fit(model.billboard_, users).own for users in (one, several))  # type: ignore[arg-type]
+        expected, found = (Heads.fit(model.billboard_, users).table.own for users in (one, several))  # type: ignore[arg-type]
     assert len(expected.people) > 3
     assert found.people.tolist() == expected.people.tolist()
     assert found.coef.tobytes() == expected.coef.tobytes()

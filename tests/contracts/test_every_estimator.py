@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import commonground as cg
 from commonground.errors import InputError, UnknownUserError
+from forgery import rewrite
 
 ESTIMATORS: dict[str, Any] = {
     "PrivateFedRep": cg.PrivateFedRep(rank=2, epsilon=4.0, simulation_seed=1),
@@ -135,15 +136,54 @@ def test_unknown_people(estimator: Any, rows: Any) -> None:
 
 
 @each
-def test_a_newcomer_with_the_same_rows_gets_the_same_head(estimator: Any, rows: Any) -> None:
+def test_a_newcomer_with_the_same_rows_gets_the_same_head(estimator: Any, rows: Any, tmp_path: Path) -> None:
+    """To the last bit, and from a board that was saved and loaded."""
     X, y, ids = rows
-    if getattr(estimator, "recipe", "") == "paper":
-        pytest.skip("the paper fits training heads on half of the rows only")
     model = fit(estimator, X, y, users=ids)
-    mine = ids == ids[0]
-    head = model.billboard_.personalize(X[mine], y[mine])
-    own, new = model.predict(X[mine], users=ids[mine]), head.predict(X[mine])
-    np.testing.assert_allclose(np.sign(new) if is_classifier(model) else new, own, rtol=1e-8, atol=1e-8)
+    board = cg.Billboard.load(model.billboard_.save(tmp_path / "board"))
+    assert board.head_kind == model.billboard_.head_kind
+    for person in model.user_ids_[:20]:
+        mine = ids == person
+        head = board.personalize(X[mine], y[mine])
+        at = int(np.flatnonzero(model.user_ids_ == person)[0])
+        assert head.weights.tobytes() == model.heads_[at].tobytes()
+        if at not in model.own_models_.people:
+            assert head.intercept == board.intercept + model.own_intercepts_[at]
+        assert head.predict(X[mine]).tobytes() == numbers(model)(X[mine], users=ids[mine]).tobytes()
+
+
+@each
+def test_boards_from_before_heads_had_a_name_fit_the_heads_of_their_estimator(
+    estimator: Any, rows: Any, tmp_path: Path
+) -> None:
+    X, y, ids = rows
+    board = fit(estimator, X, y, users=ids).billboard_
+    loss, choice = getattr(board.head_kind, "loss", "square"), getattr(board.head_kind, "local_choice", False)
+
+    def older(document: dict[str, Any]) -> None:
+        del document["heads"]
+        document.update(schema_version=4, loss=loss, local_choice=choice)
+
+    again = cg.Billboard.load(rewrite(board.save(tmp_path / "board"), older))
+    assert again.head_kind == board.head_kind
+
+
+@each
+def test_everybodys_heads_are_one_table_that_numpy_takes_for_an_array(estimator: Any, rows: Any) -> None:
+    X, y, ids = rows
+    model = fit(estimator, X, y, users=ids)
+    heads, rank = model.heads_, model.billboard_.rank
+    assert np.asarray(heads).shape == heads.shape == (len(heads), rank) == (len(model.user_ids_), rank)
+    np.testing.assert_array_equal(heads[3], np.asarray(heads)[3])
+    np.testing.assert_array_equal(heads[2:5], np.asarray(heads)[2:5])
+    np.testing.assert_array_equal(heads[np.arange(len(heads)) > 7], np.asarray(heads)[8:])
+    np.testing.assert_array_equal(heads @ np.eye(rank), heads.weights)
+    assert model.own_intercepts_ is heads.intercepts
+    assert model.own_models_ is heads.own
+    assert "private" in repr(heads)
+    if hasattr(estimator, "keep_heads"):
+        without = fit(clone(estimator).set_params(keep_heads=False), X, y, users=ids)
+        assert (without.heads_, without.own_intercepts_, without.own_models_) == (None, None, None)
 
 
 @each

@@ -18,6 +18,8 @@ from commonground.estimators.altmin import paper as altmin_paper
 from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group_of_each
 from commonground.estimators.altmin.paper import AltMinSettings, printed_costs
 from commonground.gate import Gate, randomness_from
+from commonground.heads.kinds import RidgeHeads
+from commonground.heads.table import HeadTable
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.steps.moment_system import repaired
 
@@ -42,7 +44,7 @@ def ratio_to_floor(
 
 
 def error(board: cg.Billboard, users: cg.Users, truth: Truth, S: np.ndarray) -> float:
-    heads = np.concatenate([board.fit_heads(block)[0] for block in users.blocks()])
+    heads = HeadTable.fit(replace(board, head_kind=RidgeHeads()), users).weights
     wrong = heads @ (S.T @ board.embedding).T - truth.heads @ truth.embedding.T
     return float((wrong**2).sum(axis=1).mean()) + truth.noise**2
 

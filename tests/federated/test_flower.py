@@ -85,7 +85,7 @@ def test_two_nodes_a_stranger_and_a_server_that_is_killed(
         cli.main()
     heads = Heads.load(tmp_path / "heads.parquet", board)
     here = Heads.fit(board, cg.Users.from_table(parts[0]))
-    np.testing.assert_array_equal(heads.weights, here.weights)
+    np.testing.assert_array_equal(heads.table.weights, here.table.weights)
     assert (tmp_path / "heads.parquet").stat().st_mode & 0o077 == 0
 
 

@@ -16,7 +16,7 @@ import federation_in_process as in_process
 from commonground.federated.federation import Federation
 from commonground.federated.node import Node
 from commonground.federated.wire import pack, unpack
-from commonground.heads.files import Heads
+from commonground.heads.table import HeadTable
 from commonground.statistics.directions import FeatureEnergies
 from federation_in_process import InProcess, as_bytes, nodes_of
 from test_numbers_that_leave import CELLS, LABEL, Secrets, population
@@ -56,7 +56,7 @@ class Training:
         seed = 2 if trust == "server" else None
         model = cg.PrivateFedRep(2, 3.0, n_rounds=4, simulation_seed=seed)
         self.board = model.fit(Federation(self.link, trust=trust)).billboard_
-        heads = [Heads.fit(self.board, node.users) for node in self.link.members]
+        heads = [HeadTable.fit(self.board, node.users) for node in self.link.members]
         cells = frame.drop(columns="user_id").to_numpy().ravel()
         own = [np.concatenate([h.weights.ravel(), h.intercepts]) for h in heads]
         self.secrets = np.concatenate([cells, *own, *sums])

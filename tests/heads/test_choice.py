@@ -17,6 +17,7 @@ from commonground.billboard.statement import Statement
 from commonground.data.users import Block
 from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left_out
 from commonground.heads.files import Heads
+from commonground.heads.kinds import RidgeHeads
 from commonground.heads.ridge import STRENGTHS
 
 
@@ -37,7 +38,8 @@ def test_rows_left_out_without_refitting(local_intercept: bool) -> None:
         else:
             model = Ridge(alpha=strength, fit_intercept=False).fit(X[kept], y[kept])
         expected[~kept] = y[~kept] - model.predict(X[~kept])
-    missed = own_left_out(X, y, np.array([0, 30]), int(local_intercept), STRENGTHS)
+    missed = np.empty(30)
+    own_left_out(X, y, int(local_intercept), STRENGTHS, missed)
     np.testing.assert_allclose(missed, expected, atol=1e-9)
 
 
@@ -57,7 +59,7 @@ def three_kinds(rows: int = 40, people: int = 30, d: int = 6) -> tuple[Block, np
 def board_of(U: np.ndarray, mean: np.ndarray, pays: bool = True) -> Billboard:
     events = (GaussianEvent("a", 0.1, 2.0, 20.0, 10, True),)
     statement = Statement("a test", "default", 1.0, 1e-6, 30, len(U), True, "none", events, sharing_pays=pays)
-    return Billboard(U, mean, 0.0, False, None, statement, local_choice=True)
+    return Billboard(U, mean, 0.0, False, None, statement, RidgeHeads(local_choice=True))
 
 
 def test_everybody_keeps_what_is_clearly_better() -> None:
@@ -78,11 +80,11 @@ def test_fit_personalize_and_files_agree(tmp_path: Path) -> None:
     board = board_of(U, mean)
     users = cg.Users.from_arrays(block.X, block.y, np.repeat(np.arange(30), 40))
     heads = Heads.fit(board, users)
-    assert heads.own.people.tolist() == np.flatnonzero(kind == OWN).tolist()
+    assert heads.table.own.people.tolist() == np.flatnonzero(kind == OWN).tolist()
     heads.save(tmp_path / "heads.parquet", board)
     board.save(tmp_path / "board")
     again = Billboard.load(tmp_path / "board")
-    assert again.local_choice
+    assert again.head_kind == RidgeHeads(local_choice=True)
     assert again.statement.sharing_pays is True
     loaded = Heads.load(tmp_path / "heads.parquet", again)
     for person in (0, 1, 2):
@@ -90,7 +92,7 @@ def test_fit_personalize_and_files_agree(tmp_path: Path) -> None:
         predicted, _ = loaded.predict(board, X, [person] * len(X), strict=True)
         np.testing.assert_allclose(predicted, again.personalize(X, y).predict(X), rtol=1e-9, atol=1e-9)
         np.testing.assert_allclose(predicted, y, atol=0.5)
-    assert "private" in repr(heads.own)
+    assert "private" in repr(heads.table.own)
 
 
 def test_too_few_people_are_told_and_keep_their_own() -> None:
@@ -125,7 +127,7 @@ def test_without_the_choice_everybody_has_a_head() -> None:
     model = cg.PrivateFedRep(2, 1.0, local_choice=False, simulation_seed=0).fit(users)
     assert model.own_models_ is not None
     assert not len(model.own_models_.people)
-    assert not model.billboard_.local_choice
+    assert model.billboard_.head_kind == RidgeHeads(local_choice=False)
 
 
 def test_nobodys_choice_depends_on_other_peoples_rows() -> None:
@@ -163,7 +165,8 @@ from commonground.heads.choice import own_left_out
 from commonground.heads.ridge import STRENGTHS
 def peak(rows):
     X = np.ones((rows, 3)) * np.arange(rows)[:, None] % [7, 11, 13]
-    missed = own_left_out(X, X[:, 0] + np.arange(rows) % 5, np.array([0, rows]), 1, STRENGTHS)
+    missed = np.empty(rows)
+    own_left_out(X, X[:, 0] + np.arange(rows) % 5, 1, STRENGTHS, missed)
     assert np.isfinite(missed).all()
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # MiB
 before = peak(100)
@@ -181,7 +184,8 @@ def test_many_rows_left_out_in_turn() -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((10_000, 3))
     y = X @ [1.0, 2.0, 3.0] + rng.standard_normal(10_000)
-    missed = own_left_out(X, y, np.array([0, 10_000]), 1, STRENGTHS)
+    missed = np.empty(10_000)
+    own_left_out(X, y, 1, STRENGTHS, missed)
     v = np.linalg.lstsq(X - X.mean(axis=0), y - y.mean(), rcond=None)[0]
     strength = 3 * ((y - y.mean() - (X - X.mean(axis=0)) @ v) ** 2).sum() / (10_000 - 4) / (v @ v)
     for out in range(FOLDS):

@@ -5,8 +5,18 @@ import pytest
 from sklearn.linear_model import Ridge
 
 from commonground.data.users import Block
-from commonground.heads.ridge import STRENGTHS, fit_head, fit_heads
+from commonground.heads.ridge import STRENGTHS, fit_heads
+from commonground.heads.table import Head
 from populations import ragged_block
+
+
+def fit_head(
+    X: np.ndarray, y: np.ndarray, U: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool
+) -> Head:
+    """One person's head from her own rows."""
+    block = Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0)
+    (weights,), (own,) = fit_heads(block, U, mean, intercept, local_intercept)
+    return Head((0.0 if mean is None else mean) + U @ weights, intercept + own, weights)
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])

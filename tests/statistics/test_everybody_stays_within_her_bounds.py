@@ -32,6 +32,7 @@ from commonground.clipping.sums import (
 )
 from commonground.data.users import Block
 from commonground.estimators.personal_ridge import centred_scale
+from commonground.heads.halves import second_half_heads
 from commonground.owners.gradients import (
     classification_errors,
     clipped_records,
@@ -51,7 +52,7 @@ from commonground.statistics.moments import RowMoments
 from commonground.statistics.objective import loss_and_gradient
 from commonground.statistics.own_heads import HeadDirections, HeadNoise
 from commonground.statistics.paper.altmin import NormalisedPairs, System, SystemSums
-from commonground.statistics.paper.fedrep import BatchGradients, Pairs, second_half_heads
+from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.sparse_features import FeatureFrequencies, sparse_energy_counts
 from commonground.statistics.sparse_gradients import PairDirections, SparseGradients

@@ -5,11 +5,12 @@ import pytest
 
 from commonground.clipping.grid import bin_of
 from commonground.data.users import Block
+from commonground.heads.halves import second_half_heads
 from commonground.statistics.directions import Directions, FeatureEnergies
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanGradients
 from commonground.statistics.kernels.gradients import TINY_RIDGE
 from commonground.statistics.objective import loss_and_gradient
-from commonground.statistics.paper.fedrep import BatchGradients, Pairs, second_half_heads
+from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import SharedModel
 from populations import mean_model, ragged_block

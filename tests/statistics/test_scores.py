@@ -7,8 +7,9 @@ import pytest
 
 from commonground.clipping.bounded import SCORE_UNIT
 from commonground.data.users import Block
+from commonground.heads.halves import second_half_margin_heads
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.margins import MarginScores, best_head, second_half_margin_heads
+from commonground.statistics.margins import MarginScores, best_head
 from commonground.statistics.subspace_scores import SMALLEST_SHARE, SubspaceScores
 from populations import ragged_block
 

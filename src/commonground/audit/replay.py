@@ -67,12 +67,10 @@ class Evidence:
 def whole_models(model: PersonalModel) -> np.ndarray:
     """(n, d + 1) everybody's own coefficients, the intercept last."""
     assert model.heads_ is not None
-    assert model.own_intercepts_ is not None
-    assert model.own_models_ is not None
-    board = model.billboard_
+    board, heads = model.billboard_, model.heads_
     shared = np.append(np.zeros(board.n_features) if board.mean is None else board.mean, board.intercept)
-    models = shared + np.column_stack([model.heads_ @ board.embedding.T, model.own_intercepts_])
-    models[model.own_models_.people] = model.own_models_.coef
+    models = shared + np.column_stack([heads.weights @ board.embedding.T, heads.intercepts])
+    models[heads.own.people] = heads.own.coef
     return models
 
 
@@ -106,13 +104,15 @@ def seen_by_others(model: PersonalModel, users: Users, target: int | None) -> di
     seen = {name: b"" if array is None else array.tobytes() for name, array in arrays.items()}
     seen["intercept"] = np.float64(board.intercept).tobytes()
     seen["statement"] = json.dumps([str(board.statement), board.statement.to_json()], default=str).encode()
-    if target is None or model.heads_ is None or model.own_models_ is None or model.own_intercepts_ is None:
+    seen["kind of heads"] = json.dumps(board.head_kind.to_json()).encode()
+    heads = model.heads_
+    if target is None or heads is None:
         return seen
     others = np.arange(users.n_users) != target
-    alone = model.own_models_.people != target
-    seen["heads of others"] = model.heads_[others].tobytes() + model.own_intercepts_[others].tobytes()
-    seen["choices of others"] = model.own_models_.people[alone].tobytes()
-    seen["own models of others"] = model.own_models_.coef[alone].tobytes()
+    alone = heads.own.people != target
+    seen["heads of others"] = heads.weights[others].tobytes() + heads.intercepts[others].tobytes()
+    seen["choices of others"] = heads.own.people[alone].tobytes()
+    seen["own models of others"] = heads.own.coef[alone].tobytes()
     ids = users.ids.tolist()
     rows = [users.rows_of(one)[0] for one in ids]
     of_person = np.repeat(np.arange(len(ids)), [X.shape[0] for X in rows])

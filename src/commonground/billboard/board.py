@@ -3,7 +3,7 @@
 import hashlib
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,11 +21,9 @@ from commonground.data.features import as_floats, check_features
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shared_scores
-from commonground.heads.choice import HEAD, OWN, OwnModels, keep_best
-from commonground.heads.convex import fit_convex_heads
-from commonground.heads.ridge import Head, fit_heads, head_from
+from commonground.heads.kinds import HeadKind, RidgeHeads, head_kind_in
+from commonground.heads.table import Head
 from commonground.ledger import BookedLedger, Ledger
-from commonground.losses import LOSSES
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,8 @@ class Billboard:
     fit_intercept: bool
     feature_names: tuple[str, ...] | None
     statement: Statement
-    loss: str = "square"  # which heads belong to it; "logistic" predicts log-odds
+    head_kind: HeadKind = field(default_factory=RidgeHeads)  # how heads are fitted on it
     prior: np.ndarray | None = None  # (k, k) ridge matrix for heads of people who have few rows
-    local_choice: bool = (
-        False  # a person may keep the shared prediction, or a model of her own rows, in place of a head
-    )
 
     @property
     def n_features(self) -> int:
@@ -56,24 +51,6 @@ class Billboard:
     def fingerprint(self) -> str:
         """Names this billboard's arrays: heads remember which billboard they belong to."""
         return hashlib.sha256(self._payload()).hexdigest()
-
-    def fit_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        """(people, k) heads and (people,) own intercepts for the people of a block, each from her own rows."""
-        model = block, self.embedding, self.mean, self.intercept, self.fit_intercept
-        if block.sparse and self.loss != "square":
-            raise InputError(f"heads for the {self.loss} loss need dense rows. Pass X.toarray().")
-        return fit_heads(*model, self.prior) if self.loss == "square" else fit_convex_heads(*model, self.loss)
-
-    def keep_best(self, block: Block, heads: np.ndarray, own_intercepts: np.ndarray) -> OwnModels:
-        """Where the billboard leaves the choice to people, each keeps what serves her best on her own rows.
-
-        Those who keep no head get zeros in ``heads`` and ``own_intercepts``; models of their own are returned.
-        """
-        if not (self.local_choice and self.loss == "square" and self.rank and isinstance(block.X, np.ndarray)):
-            return OwnModels.nobody(self.n_features)
-        usually = OWN if self.statement.sharing_pays is False else HEAD
-        model = self.embedding, self.mean, self.intercept, self.fit_intercept
-        return keep_best(block, *model, self.prior, usually, heads, own_intercepts)
 
     def predict(self, X: Any) -> np.ndarray:
         """The shared prediction: what can be said of a person nobody knows."""
@@ -92,11 +69,7 @@ class Billboard:
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
         rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
         block = Block(rows, y, np.array([0, len(y)]), first=0)
-        heads, intercepts = self.fit_heads(block)
-        own = self.keep_best(block, heads, intercepts)
-        if len(own.people):
-            return Head(own.coef[0, :-1], float(own.coef[0, -1]), heads[0])
-        return head_from(self.embedding, self.mean, self.intercept, heads[0], float(intercepts[0]))
+        return self.head_kind.fit(block, self).head(self, 0)
 
     # ---- files -------------------------------------------------------------------------------------------------
 
@@ -108,8 +81,7 @@ class Billboard:
         document = {
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
-            "loss": self.loss,
-            "local_choice": self.local_choice,
+            "heads": self.head_kind.to_json(),
             **self.statement.to_json(),
             "epsilon_spent": spent_as_json(self.statement.epsilon_spent),
         }
@@ -145,9 +117,8 @@ class Billboard:
                 fit_intercept=bool(document["fit_intercept"]),
                 feature_names=None if names is None else tuple(names),
                 statement=Statement.from_json(document),
-                loss=LOSSES[LOSSES.index(document.get("loss", "square"))],
+                head_kind=head_kind_in(document),
                 prior=arrays.get("prior"),
-                local_choice=bool(document.get("local_choice", False)),
             )
             board._check(arrays, recorded_spend(document))
             return board

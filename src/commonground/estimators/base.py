@@ -14,13 +14,12 @@ from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
 from commonground.data.features import check_features
-from commonground.data.population import Block, Population
+from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate, Randomness, randomness_from
-from commonground.heads.choice import OwnModels
-from commonground.heads.everybody import EverybodysHeads, fit_everybody
+from commonground.heads.table import HeadTable, OwnModels
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 
 
@@ -32,11 +31,7 @@ class PersonalModel(BaseEstimator):
 
     billboard_: Billboard
     user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
-    heads_: (
-        np.ndarray | None
-    )  # (n, k) private: row j belongs to person j alone; None with keep_heads=False or another engine
-    own_intercepts_: np.ndarray | None
-    own_models_: OwnModels | None  # of those who do better alone, where the billboard leaves them the choice
+    heads_: HeadTable | None  # private: row j belongs to person j alone; None with keep_heads=False or another engine
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
 
     def fit(
@@ -89,7 +84,8 @@ class PersonalModel(BaseEstimator):
             raise
         self.user_ids_ = people.ids if people.rows_are_here else None
         self._position_of: dict[Any, int] | None = None
-        self._fit_heads(people)
+        keep = getattr(self, "keep_heads", True) and people.rows_are_here
+        self.heads_ = HeadTable.fit(self.billboard_, people) if keep else None
         return self
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
@@ -151,15 +147,15 @@ class PersonalModel(BaseEstimator):
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         raise NotImplementedError
 
-    def _fit_heads(self, users: Population) -> None:
-        if not getattr(self, "keep_heads", True) or not users.rows_are_here:
-            self.heads_ = self.own_intercepts_ = self.own_models_ = None
-            return
-        everybody = fit_everybody(self.billboard_, users, self._block_heads)
-        self.heads_, self.own_intercepts_, self.own_models_ = everybody.weights, everybody.intercepts, everybody.own
+    @property
+    def own_intercepts_(self) -> np.ndarray | None:
+        """(n,) everybody's intercept on top of the shared one; private, and None where ``heads_`` is."""
+        return None if self.heads_ is None else self.heads_.intercepts
 
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        return self.billboard_.fit_heads(block)
+    @property
+    def own_models_(self) -> OwnModels | None:
+        """Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is."""
+        return None if self.heads_ is None else self.heads_.own
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part."""
@@ -171,7 +167,7 @@ class PersonalModel(BaseEstimator):
         ids = _as_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
-        if self.heads_ is None or self.own_intercepts_ is None or self.own_models_ is None:
+        if self.heads_ is None:
             raise InputError(
                 "this model keeps no heads (keep_heads=False, or another engine has the rows); use billboard_.personalize "
                 "with own rows."
@@ -183,8 +179,7 @@ class PersonalModel(BaseEstimator):
                 f"user {ids[int(np.argmax(unknown))]!r} was not in training ({int(unknown.sum())} rows of unknown "
                 "people). Use strict=False for the shared prediction, or billboard_.personalize for a head of her own."
             )
-        everybody = EverybodysHeads(self.heads_, self.own_intercepts_, self.own_models_)
-        return everybody.predict(board, X, position)
+        return self.heads_.predict(board, X, position)
 
     def score(self, X: Any, y: Any, users: Any = None) -> float:
         """R² of the personal predictions."""

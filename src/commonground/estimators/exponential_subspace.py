@@ -7,10 +7,11 @@ import numpy as np
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.population import Block, Population
+from commonground.data.population import Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
+from commonground.heads.kinds import RidgeHeads, SecondHalfHeads
 from commonground.public_draws import (
     PublicGenerator,
     public_generator,
@@ -18,7 +19,6 @@ from commonground.public_draws import (
     subspace_net,
     subspaces_around,
 )
-from commonground.statistics.paper.fedrep import second_half_heads
 from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.steps.zoom import zoom
 
@@ -135,6 +135,7 @@ class ExponentialSubspace(PersonalModel):
             intercept=0.0,
             fit_intercept=self.fit_intercept and not paper,
             feature_names=users.feature_names,
+            head_kind=SecondHalfHeads() if paper else RidgeHeads(),  # Alg. 4, line 4
             statement=Statement.of_fit(
                 gate,
                 name, self.recipe, budget, users, rank=int(k), stages=stages, n_candidates=int(self.n_candidates),
@@ -175,9 +176,3 @@ class ExponentialSubspace(PersonalModel):
                 f"loss_bound of ExponentialSubspace must be a finite number > 0, got {self.loss_bound!r}. It is public: "
                 "take what is known about labels in general, not the largest error in this table."
             )
-
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        if self.recipe == "paper":  # Alg. 4, line 4
-            embedding = np.ascontiguousarray(self.billboard_.embedding)
-            return second_half_heads(block.X, block.y, block.offsets, embedding), np.zeros(block.n_users)
-        return super()._block_heads(block)

@@ -9,13 +9,13 @@ from sklearn.base import ClassifierMixin
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.population import Block, Population
+from commonground.data.population import Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
-from commonground.heads.arithmetic import shorten
+from commonground.heads.kinds import MarginHeads, SignHeads
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.margins import MarginScores, second_half_margin_heads
+from commonground.statistics.margins import MarginScores
 from commonground.steps.zoom import zoom
 
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
@@ -114,7 +114,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         d = users.n_features
         M = sign_projection(projected, d, rng) if projected < d else np.eye(d)  # Alg. 3, line 1
         scale = math.sqrt(2.0)
-        how = (M, paper, float(self.margin), float(self.head_bound), float(self.feature_bound))
+        bounds = float(self.head_bound), float(self.feature_bound)
+        how = (M, paper, float(self.margin), *bounds)
         chosen, stages = zoom(
             lambda candidates: users.sum(MarginScores(scale * candidates, *how)),
             random_subspaces(self.n_candidates, projected, k, rng),
@@ -126,11 +127,12 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
             intercept=0.0,
             fit_intercept=False,
             feature_names=users.feature_names,
+            head_kind=MarginHeads(*bounds) if paper else SignHeads(bounds[0]),  # Alg. 3, line 6
             statement=Statement.of_fit(
                 gate,
                 "Private margin classifier", self.recipe, budget, users, rank=int(k), projected_dim=projected,
                 stages=stages, n_candidates=int(self.n_candidates), candidate_seed=int(self.candidate_seed),
-                margin=float(self.margin), head_bound=float(self.head_bound), feature_bound=float(self.feature_bound),
+                margin=float(self.margin), head_bound=bounds[0], feature_bound=bounds[1],
             ),
         )  # fmt: skip
 
@@ -155,18 +157,6 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
             value = getattr(self, what)
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
                 raise InputError(f"{what} of {name} must be an integer >= {least}, got {value!r}.")
-
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        if self.recipe == "paper":  # Alg. 3, line 6
-            P = np.ascontiguousarray(self.billboard_.embedding.T)
-            heads = second_half_margin_heads(
-                block.X, block.y, block.offsets, P, float(self.head_bound), float(self.feature_bound)
-            )
-            return heads, np.zeros(block.n_users)
-        signs = np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)
-        heads, intercepts = super()._block_heads(Block(block.X, signs, block.offsets, block.first))
-        shorten(heads, float(self.head_bound))  # which changes no class
-        return heads, intercepts
 
     def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """<x, U v_j> for each row: positive for the second class. 0 for a person nobody knows."""

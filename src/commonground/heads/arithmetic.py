@@ -98,13 +98,8 @@ def row_scores(
 ) -> np.ndarray:  # fmt: skip
     """<x, mean + U · head> for each row by the head that ``head_of`` names (-1: none); <x, own> where ``own_of`` names one."""
     w = np.zeros(X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
-    U, heads = np.ascontiguousarray(U, dtype=np.float64), np.ascontiguousarray(heads, dtype=np.float64)
-    people = (
-        heads,
-        np.ascontiguousarray(head_of),
-        np.ascontiguousarray(own, dtype=np.float64),
-        np.ascontiguousarray(own_of),
-    )
+    U, heads, own = (np.ascontiguousarray(array, dtype=np.float64) for array in (U, heads, own))
+    people = heads, np.ascontiguousarray(head_of), own, np.ascontiguousarray(own_of)
     if sparse.issparse(X):
         return _sparse_scores(X.data, X.indices, X.indptr, w, U, *people)
     return _dense_scores(np.ascontiguousarray(X), w, U, *people)

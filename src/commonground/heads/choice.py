@@ -7,7 +7,6 @@ their square.
 """
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from numba import njit, prange
@@ -21,43 +20,13 @@ from commonground.heads.ridge import (
     ridge_in_place,
     seen_by_the_shared_part,
 )
+from commonground.heads.table import OwnModels
 
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
 CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; see docs/real_data.md
 DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
-
-
-@dataclass(frozen=True, repr=False)
-class OwnModels:
-    """The coefficients of those who keep a model of their own rows. Private: each belongs to that person alone."""
-
-    people: np.ndarray  # (q,) rising positions
-    # (q, d + 1) in place of all that is shared: adding to it would lose digits where it is large. Intercept last.
-    coef: np.ndarray
-
-    def __repr__(self) -> str:
-        return "<OwnModels: private>"
-
-    @classmethod
-    def nobody(cls, n_features: int) -> "OwnModels":
-        return cls(np.empty(0, np.int64), np.empty((0, n_features + 1)))
-
-    @classmethod
-    def of_blocks(cls, parts: list[tuple[int, "OwnModels"]]) -> "OwnModels":
-        """Together, given the position of each block's first person."""
-        return cls(
-            np.concatenate([first + part.people for first, part in parts]),
-            np.concatenate([part.coef for _, part in parts]),
-        )
-
-    def of(self, position: np.ndarray) -> np.ndarray:
-        """For each person, given by her position, which of these models is hers; -1: none."""
-        if not len(self.people):
-            return np.full(len(position), -1)
-        at = np.minimum(np.searchsorted(self.people, position), len(self.people) - 1)
-        return np.where(self.people[at] == position, at, -1)
 
 
 def keep_best(
@@ -118,22 +87,11 @@ def _left_out(A, r, local_intercept, given, has_prior, exponent, strengths, miss
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _own_left_out(A, r, local_intercept, strengths, missed):  # type: ignore[no-untyped-def]
+def own_left_out(A, r, local_intercept, strengths, missed):  # type: ignore[no-untyped-def]
     """The same for her own model, at the strength that all of her rows give."""
     v = np.empty(A.shape[1])
     _, strength = ridge_in_place(A.copy(), r.copy(), local_intercept, -1.0, False, 0, strengths, v)
     _left_out(A, r, local_intercept, strength, False, 0, strengths, missed)
-
-
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def own_left_out(X, y, offsets, local_intercept, strengths):  # type: ignore[no-untyped-def]
-    """What everybody's own ridge model misses of rows it was not fitted on, fold by fold."""
-    missed = np.empty(y.shape[0])
-    for j in prange(offsets.shape[0] - 1):
-        mine = slice(offsets[j], offsets[j + 1])
-        A, r = X[mine].astype(np.float64), y[mine].astype(np.float64)
-        _own_left_out(A, r, local_intercept, strengths, missed[mine])
-    return missed
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -166,7 +124,7 @@ def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually):  # type:
     _, rows_finite = rescale(A)
     own_exponent, labels_finite = rescale(r)
     if rows_finite and labels_finite:
-        _own_left_out(A, r, local_intercept, strengths, missed)
+        own_left_out(A, r, local_intercept, strengths, missed)
         errors[OWN] = _mean_square(missed, own_exponent - exponent)
     best = HEAD
     for other in (SHARED, OWN):

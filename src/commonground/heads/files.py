@@ -4,19 +4,20 @@ import hashlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from commonground.billboard.board import Billboard
 from commonground.data.features import check_features
 from commonground.data.tables import write_table
 from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, UnknownUserError
-from commonground.heads.choice import OwnModels
-from commonground.heads.everybody import EverybodysHeads, fit_everybody
+from commonground.heads.table import HeadTable, OwnModels
+
+if TYPE_CHECKING:
+    from commonground.billboard.board import Billboard
 
 _FINGERPRINT = b"commonground.billboard"  # of the billboard that the heads belong to
 _CHECKSUM = b"commonground.sha256"  # of the heads themselves
@@ -27,20 +28,17 @@ class Heads:
     """Everybody's own coefficients on one billboard's embedding."""
 
     ids: pa.Array
-    weights: np.ndarray  # (n, k)
-    intercepts: np.ndarray  # (n,) on top of the shared intercept
-    own: OwnModels  # of those who do better alone
+    table: HeadTable  # in the order of ids
 
     def __repr__(self) -> str:
         return "<Heads: private>"
 
     @classmethod
-    def fit(cls, board: Billboard, users: Users) -> "Heads":
+    def fit(cls, board: "Billboard", users: Users) -> "Heads":
         """A head for each person from her own rows."""
-        everybody = fit_everybody(board, users, board.fit_heads)
-        return cls(pa.array(list(users.ids)), everybody.weights, everybody.intercepts, everybody.own)
+        return cls(pa.array(list(users.ids)), HeadTable.fit(board, users))
 
-    def predict(self, board: Billboard, X: np.ndarray, ids: list[Any], strict: bool) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, board: "Billboard", X: np.ndarray, ids: list[Any], strict: bool) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and which rows were answered by their person's own head."""
         place = {user: at for at, user in enumerate(self.ids.to_pylist())}
         at = np.fromiter((place.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
@@ -51,19 +49,19 @@ class Heads:
                 "rows to `personalize`, or leave --strict out for the shared prediction."
             )
         X = check_features(X, board.n_features, board.feature_names)
-        return EverybodysHeads(self.weights, self.intercepts, self.own).predict(board, X, at), known
+        return self.table.predict(board, X, at), known
 
-    def save(self, path: str | os.PathLike[str], board: Billboard) -> Path:
+    def save(self, path: str | os.PathLike[str], board: "Billboard") -> Path:
         """Write one row per person; only the owner of the file may read it."""
-        k = self.weights.shape[1]
+        heads, k = self.table, self.table.weights.shape[1]
         # Not lists of a fixed size, which Arrow refuses where that is 0: on the billboard of a single model nobody has weights.
         starts = pa.array(k * np.arange(len(self.ids) + 1))
-        weights = pa.LargeListArray.from_arrays(starts, pa.array(self.weights.ravel()))
+        weights = pa.LargeListArray.from_arrays(starts, pa.array(heads.weights.ravel()))
         alone = np.full(len(self.ids), None, dtype=object)
-        for person, coef in zip(self.own.people, self.own.coef, strict=True):
+        for person, coef in zip(heads.own.people, heads.own.coef, strict=True):
             alone[person] = coef
         own = pa.array(alone, pa.list_(pa.float64()))
-        table = pa.table({"user": self.ids, "weights": weights, "intercept": self.intercepts, "own": own})
+        table = pa.table({"user": self.ids, "weights": weights, "intercept": heads.intercepts, "own": own})
         table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint, _CHECKSUM: self._checksum()})
         if Path(path).suffix.lower() != ".parquet":
             raise InputError(
@@ -72,7 +70,7 @@ class Heads:
         return write_table(table, path)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], board: Billboard) -> "Heads":
+    def load(cls, path: str | os.PathLike[str], board: "Billboard") -> "Heads":
         """Read heads and check that they belong to this billboard."""
         try:
             table = pq.read_table(path)
@@ -83,7 +81,8 @@ class Heads:
                 np.flatnonzero(alone.is_valid()),
                 np.asarray(alone.drop_null().flatten()).reshape(-1, board.n_features + 1),
             )
-            heads = cls(table.column("user").combine_chunks(), weights, np.asarray(table.column("intercept")), own)
+            kept = HeadTable(weights, np.asarray(table.column("intercept")), own)
+            heads = cls(table.column("user").combine_chunks(), kept)
             checksum, metadata = heads._checksum(), table.schema.metadata or {}
         except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as problem:
             raise InputError(
@@ -101,7 +100,7 @@ class Heads:
 
     def _checksum(self) -> str:
         """A head that lost a bit, or went to another person, must not be used."""
-        everything = hashlib.sha256(repr(self.ids.to_pylist()).encode("utf-8", "surrogatepass"))
-        everything.update(repr(self.weights.shape).encode() + self.weights.tobytes() + self.intercepts.tobytes())
-        everything.update(self.own.people.tobytes() + self.own.coef.tobytes())
+        heads, everything = self.table, hashlib.sha256(repr(self.ids.to_pylist()).encode("utf-8", "surrogatepass"))
+        everything.update(repr(heads.shape).encode() + heads.weights.tobytes() + heads.intercepts.tobytes())
+        everything.update(heads.own.people.tobytes() + heads.own.coef.tobytes())
         return everything.hexdigest()

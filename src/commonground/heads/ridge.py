@@ -11,26 +11,22 @@ it is the identity. Who has too few rows to judge by takes its strength, one; ot
 """
 
 import math
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numba import njit, prange
-from scipy import sparse
 
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import (
     backward,
     centre,
-    coefficients_in_place,
     factor,
     factor_of_any,
     forward,
     gram_of,
     rescale,
     row_products,
-    shared_scores,
 )
 
 # Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
@@ -211,13 +207,9 @@ def in_coordinates_of(prior: np.ndarray | None, embedding: np.ndarray) -> tuple[
 
 
 def fit_heads(
-    block: Block,
-    embedding: np.ndarray,
-    mean: np.ndarray | None,
-    shared_intercept: float,
-    local_intercept: bool,
+    block: Block, embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, local_intercept: bool,
     prior: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """(people, k) heads and (people,) local intercepts, the latter on top of the shared one."""
     if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
         return np.zeros((block.n_users, 0)), np.zeros(block.n_users)
@@ -229,45 +221,3 @@ def fit_heads(
         U, w = np.eye(k + 1, k), np.eye(k + 1)[k]
     intercepts = float(shared_intercept), int(local_intercept)
     return _fit(block.X, block.y, block.offsets, U, w, intercepts, L, STRENGTHS)
-
-
-@dataclass(frozen=True)
-class Head:
-    """One person's own model x → <coef, x> + intercept. Private: it belongs to that person alone."""
-
-    coef: np.ndarray  # (d,) the shared mean plus embedding · own coefficients
-    intercept: float
-    weights: np.ndarray  # (k,) own coefficients on the embedding
-
-    def __repr__(self) -> str:
-        return "<Head: private>"
-
-    def predict(self, X: Any) -> np.ndarray:
-        X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != len(self.coef):
-            raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
-        return shared_scores(X, self.coef, self.intercept)
-
-
-def fit_head(
-    X: np.ndarray,
-    y: np.ndarray,
-    embedding: np.ndarray,
-    mean: np.ndarray | None,
-    shared_intercept: float,
-    local_intercept: bool,
-) -> Head:
-    """One person's head from her own rows."""
-    block = Block(np.ascontiguousarray(X), y, np.array([0, len(y)]), first=0)
-    heads, intercepts = fit_heads(block, embedding, mean, shared_intercept, local_intercept)
-    return head_from(embedding, mean, shared_intercept, heads[0], float(intercepts[0]))
-
-
-def head_from(
-    embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, weights: np.ndarray, own_intercept: float
-) -> Head:
-    """Put shared and own parts together."""
-    d = embedding.shape[0]
-    coef, w = np.empty(d), np.zeros(d) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
-    coefficients_in_place(w, np.ascontiguousarray(embedding, dtype=np.float64), weights, coef)
-    return Head(coef, shared_intercept + own_intercept, weights)

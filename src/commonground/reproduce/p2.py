@@ -14,10 +14,10 @@ from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.gate import Gate, randomness_from
+from commonground.heads.halves import second_half_heads
 from commonground.ledger import InMemoryLedger
 from commonground.reproduce.results import Claim, Outcome, PaperResult
 from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, rows_of
-from commonground.statistics.paper.fedrep import second_half_heads
 
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)

@@ -10,8 +10,8 @@ from numba import njit, prange
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Block
-from commonground.heads.convex import convex_head, pull
 from commonground.losses import LOSSES
+from commonground.statistics.losses import convex_head, pull
 from commonground.statistics.statistic import WINDOW, Flag, LossName, SharedModel, Statistic, WindowStart
 
 

@@ -80,7 +80,7 @@ def best_head(a, margin, length, v):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def _project(X, y, lo, hi, P, radius):  # type: ignore[no-untyped-def]
+def signed_projections(X, y, lo, hi, P, radius):  # type: ignore[no-untyped-def]
     """Rows y_i P x_i, each row first moved into the ball of the given radius; zero where it is not finite."""
     a = np.zeros((hi - lo, P.shape[0]))
     for i in range(lo, hi):
@@ -113,7 +113,7 @@ def _scores(X, y, offsets, weights, half, P, candidates, margin, length, radius)
                 hi = lo + (hi - lo) // 2
             if hi == lo:
                 continue  # no rows to be wrong about
-            a = _project(X, y, lo, hi, P, radius)
+            a = signed_projections(X, y, lo, hi, P, radius)
             for u in range(n_candidates):
                 wrong = best_head(a @ candidates[u], margin, length, v)
                 sums[chunk, u] += score_units(wrong / (hi - lo), weights[j])
@@ -141,14 +141,3 @@ class MarginScores(Statistic[ScoreSums]):
             np.ascontiguousarray(self.candidates), self.margin, self.length, self.radius,
         )  # fmt: skip
         return ScoreSums(sums.sum(axis=0))
-
-
-@njit(parallel=True, cache=True, nogil=True)
-def second_half_margin_heads(X, y, offsets, P, length, radius):  # type: ignore[no-untyped-def]
-    """For each person the head of norm ``length`` with the fewest errors on the second half of her rows (Alg. 3, line 6)."""
-    n, k = offsets.shape[0] - 1, P.shape[0]
-    heads = np.zeros((n, k))
-    for j in prange(n):
-        lo = offsets[j] + (offsets[j + 1] - offsets[j]) // 2
-        best_head(_project(X, y, lo, offsets[j + 1], P, radius), 0.0, length, heads[j])
-    return heads

@@ -11,17 +11,17 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
-from commonground.data.population import Block, Population
+from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share
 from commonground.errors import InputError
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
-from commonground.heads.convex import LOSSES
+from commonground.heads.kinds import ConvexHeads, HeadKind, RidgeHeads, SecondHalfHeads
+from commonground.losses import LOSSES
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.gradients import EmbeddingGradients
-from commonground.statistics.paper.fedrep import second_half_heads
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
@@ -143,11 +143,13 @@ class PrivateAltMin(PersonalModel):
         check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         budget, users = self._declared(users)
         if self.recipe == "paper":  # has neither a mean nor intercepts
+            head_kind: HeadKind = SecondHalfHeads()
             settings = self.paper_settings or AltMinSettings()
             model = SharedModel(paper_embedding(users, self.rank, budget, gate, settings))
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
+            head_kind = RidgeHeads() if self.loss == "square" else ConvexHeads(self.loss)
             model = self._default_recipe(users, budget, gate)
         return Billboard(
             embedding=model.embedding,
@@ -166,7 +168,7 @@ class PrivateAltMin(PersonalModel):
                 loss=self.loss,
                 **parameters,
             ),
-            loss=self.loss,
+            head_kind=head_kind,
         )
 
     def _check(self, users: Population) -> None:
@@ -232,12 +234,6 @@ class PrivateAltMin(PersonalModel):
             return users.sum(ResidualGradients(model, lowest) if of_mean else EmbeddingGradients(model, lowest))
 
         return sums_from
-
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        if self.recipe == "paper":
-            heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
-            return heads, np.zeros(block.n_users)
-        return super()._block_heads(block)
 
     def predict_proba(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """(rows, 2) probabilities of no and yes; for loss="logistic"."""

@@ -8,7 +8,7 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
-from commonground.data.population import Block, Population
+from commonground.data.population import Population
 from commonground.engines.device import on_device
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
@@ -17,7 +17,7 @@ from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.sparse import sparse_recipe
 from commonground.gate import Gate
-from commonground.statistics.paper.fedrep import second_half_heads
+from commonground.heads.kinds import RidgeHeads, SecondHalfHeads
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
 
@@ -147,7 +147,7 @@ class PrivateFedRep(PersonalModel):
             fit_intercept=model.own_intercept,
             feature_names=users.feature_names,
             statement=replace(statement, sharing_pays=pays),
-            local_choice=self.local_choice and self.recipe == "default",
+            head_kind=SecondHalfHeads() if self.recipe == "paper" else RidgeHeads(bool(self.local_choice)),
             prior=prior,
         )
 
@@ -170,9 +170,3 @@ class PrivateFedRep(PersonalModel):
         if known < MANY_PEOPLE_FROM and self.n_rounds is None and not self.shared_mean:
             return recipe_for_few(users, self.rank, own_intercept, known, *how), None
         return recipe_for_many(users, self.rank, own_intercept, self.shared_mean, self.n_rounds, *how)
-
-    def _block_heads(self, block: Block) -> tuple[np.ndarray, np.ndarray]:
-        if self.recipe == "paper":
-            heads = second_half_heads(block.X, block.y, block.offsets, self.billboard_.embedding)
-            return heads, np.zeros(block.n_users)
-        return super()._block_heads(block)

@@ -9,8 +9,6 @@ from numba import njit, prange
 from commonground.clipping.grid import CHUNK, bin_of, clip_factors, squared_norms_of_products
 from commonground.clipping.sums import ClippedSums
 from commonground.data.population import Block
-from commonground.heads.arithmetic import least_squares, rescale
-from commonground.heads.ridge import back_to_scale
 from commonground.statistics.statistic import Statistic
 
 
@@ -110,26 +108,3 @@ class BatchGradients(Statistic[ClippedSums]):
         clipped = pulled * factors[:, None]
         chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
         return ClippedSums(sum(clipped[some].T @ heads[some] for some in chunks), self.clip_norm, block.n_users)
-
-
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
-    """Plain least squares on each person's second half of rows (Alg. 1, line 14)."""
-    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
-    heads = np.zeros((n, k))
-    for j in prange(n):
-        hi = offsets[j + 1]
-        lo = offsets[j] + (hi - offsets[j]) // 2
-        A, labels = np.zeros((hi - lo, k)), np.empty(hi - lo)
-        for i in range(hi - lo):
-            labels[i] = y[lo + i]
-            for c in range(d):
-                for q in range(k):
-                    A[i, q] += X[lo + i, c] * U[c, q]
-        rows_exponent, rows_finite = rescale(A)
-        labels_exponent, labels_finite = rescale(labels)
-        if rows_finite and labels_finite:  # not by LAPACK, which raises and whose rounding is its own
-            least_squares(A, labels, heads[j])
-            if not back_to_scale(heads[j], 0.0, rows_exponent, labels_exponent)[1]:
-                heads[j] = 0.0
-    return heads

@@ -1,0 +1,42 @@
+"""The papers' heads: from the second half of a person's rows, as the first half has had its say in the embedding."""
+
+import numpy as np
+from numba import njit, prange
+
+from commonground.heads.arithmetic import least_squares, rescale
+from commonground.heads.ridge import back_to_scale
+from commonground.statistics.margins import best_head, signed_projections
+
+
+@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
+    """Plain least squares on each person's second half of rows (P2 Alg. 1, line 14; P1 Alg. 4, line 4)."""
+    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+    heads = np.zeros((n, k))
+    for j in prange(n):
+        hi = offsets[j + 1]
+        lo = offsets[j] + (hi - offsets[j]) // 2
+        A, labels = np.zeros((hi - lo, k)), np.empty(hi - lo)
+        for i in range(hi - lo):
+            labels[i] = y[lo + i]
+            for c in range(d):
+                for q in range(k):
+                    A[i, q] += X[lo + i, c] * U[c, q]
+        rows_exponent, rows_finite = rescale(A)
+        labels_exponent, labels_finite = rescale(labels)
+        if rows_finite and labels_finite:  # not by LAPACK, which raises and whose rounding is its own
+            least_squares(A, labels, heads[j])
+            if not back_to_scale(heads[j], 0.0, rows_exponent, labels_exponent)[1]:
+                heads[j] = 0.0
+    return heads
+
+
+@njit(parallel=True, cache=True, nogil=True)
+def second_half_margin_heads(X, y, offsets, P, length, radius):  # type: ignore[no-untyped-def]
+    """For each person the head of norm ``length`` with the fewest errors on the second half of her rows (P2 Alg. 3, line 6)."""
+    n, k = offsets.shape[0] - 1, P.shape[0]
+    heads = np.zeros((n, k))
+    for j in prange(n):
+        lo = offsets[j] + (offsets[j + 1] - offsets[j]) // 2
+        best_head(signed_projections(X, y, lo, offsets[j + 1], P, radius), 0.0, length, heads[j])
+    return heads

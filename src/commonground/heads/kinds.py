@@ -1,0 +1,148 @@
+"""Kinds of heads: how a person's head is made from the billboard and from her own rows.
+
+Every board names its kind, in ``statement.json``, too. So a newcomer, and whoever loads the board elsewhere, gets the very head
+that training would have given her.
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from commonground.data.users import Block
+from commonground.errors import InputError
+from commonground.heads.arithmetic import shorten
+from commonground.heads.choice import HEAD, OWN, keep_best
+from commonground.heads.convex import fit_convex_heads
+from commonground.heads.halves import second_half_heads, second_half_margin_heads
+from commonground.heads.ridge import fit_heads
+from commonground.heads.table import HeadTable, OwnModels
+from commonground.losses import LOSSES
+
+if TYPE_CHECKING:
+    from commonground.billboard.board import Billboard
+
+_NAMED_SINCE = 5  # the schema of ``statement.json``
+
+
+@dataclass(frozen=True)
+class HeadKind:
+    """Base of the kinds. Their fields are public, and read from files: what cannot be used is refused."""
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for field, value in asdict(self).items():
+            if field == "loss":
+                usable, allowed = value in LOSSES[1:], f"one of {', '.join(LOSSES[1:])}"
+            elif field == "local_choice":
+                usable, allowed = isinstance(value, bool), "True or False"
+            else:
+                usable, allowed = isinstance(value, float) and 0 < value < math.inf, "a finite float > 0"
+            if not usable:
+                raise InputError(f"{field} of {type(self).__name__} must be {allowed}, got {value!r}.")
+
+    def fit(self, block: Block, board: "Billboard") -> HeadTable:
+        """Heads on ``board`` for the people of a block, each from her own rows alone."""
+        if block.sparse:
+            raise InputError(f"heads of the kind {self.name!r} need dense rows. Pass X.toarray().")
+        return HeadTable(*self._fit(block, board), OwnModels.nobody(board.n_features))
+
+    def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
+        """(people, k) heads and (people,) own intercepts."""
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        return {"kind": self.name, **asdict(self)}
+
+
+@dataclass(frozen=True)
+class RidgeHeads(HeadKind):
+    """Ridge on the embedding, by the board's prior where it has one (``ridge``).
+
+    Parameters
+    ----------
+    local_choice : bool, default=False
+        Each person may keep the shared prediction, or a model of her own rows, in place of a head (``choice``).
+    """
+
+    name: ClassVar[str] = "ridge"
+    local_choice: bool = False
+
+    def fit(self, block: Block, board: "Billboard") -> HeadTable:
+        weights, intercepts = fit_heads(block, *_shared(board), board.prior)
+        own = OwnModels.nobody(board.n_features)
+        if self.local_choice and board.rank and not block.sparse:
+            usually = OWN if board.statement.sharing_pays is False else HEAD
+            own = keep_best(block, *_shared(board), board.prior, usually, weights, intercepts)
+        return HeadTable(weights, intercepts, own)
+
+
+@dataclass(frozen=True)
+class ConvexHeads(HeadKind):
+    """The least loss on the embedding, "logistic" (the head predicts log-odds) or "huber" (``convex``)."""
+
+    name: ClassVar[str] = "convex"
+    loss: str
+
+    def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
+        return fit_convex_heads(block, *_shared(board), self.loss)
+
+
+@dataclass(frozen=True)
+class SecondHalfHeads(HeadKind):
+    """The papers': least squares on the second half of her rows, without an intercept (``halves``)."""
+
+    name: ClassVar[str] = "second half"
+
+    def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
+        U = np.ascontiguousarray(board.embedding)
+        return second_half_heads(block.X, block.y, block.offsets, U), np.zeros(block.n_users)
+
+
+@dataclass(frozen=True)
+class SignHeads(HeadKind):
+    """Ridge on which side of zero labels are; longer heads are brought to norm ``head_bound``, which changes no class."""
+
+    name: ClassVar[str] = "signs"
+    head_bound: float
+
+    def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
+        signs = np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)
+        heads, intercepts = fit_heads(replace(block, y=signs), *_shared(board), board.prior)
+        shorten(heads, self.head_bound)
+        return heads, intercepts
+
+
+@dataclass(frozen=True)
+class MarginHeads(HeadKind):
+    """P2's: of norm ``head_bound``, with the fewest errors on the second half of her rows, none longer than ``feature_bound``."""
+
+    name: ClassVar[str] = "margin"
+    head_bound: float
+    feature_bound: float
+
+    def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
+        P, bounds = np.ascontiguousarray(board.embedding.T), (self.head_bound, self.feature_bound)
+        return second_half_margin_heads(block.X, block.y, block.offsets, P, *bounds), np.zeros(block.n_users)
+
+
+KINDS = {kind.name: kind for kind in (RidgeHeads, ConvexHeads, SecondHalfHeads, SignHeads, MarginHeads)}
+
+
+def head_kind_in(document: dict[str, Any]) -> HeadKind:
+    """The kind that a ``statement.json`` names; where it is older than the names, the kind that its estimator used."""
+    if document["schema_version"] >= _NAMED_SINCE:
+        named = dict(document["heads"])
+        return KINDS[named.pop("kind")](**named)
+    loss, paper, public = document.get("loss", "square"), document["recipe"] == "paper", document.get("parameters", {})
+    if loss != "square":
+        return ConvexHeads(loss)
+    if "head_bound" in public:
+        return MarginHeads(public["head_bound"], public["feature_bound"]) if paper else SignHeads(public["head_bound"])
+    return SecondHalfHeads() if paper else RidgeHeads(bool(document.get("local_choice", False)))
+
+
+def _shared(board: "Billboard") -> tuple[np.ndarray, np.ndarray | None, float, bool]:
+    return board.embedding, board.mean, board.intercept, board.fit_intercept

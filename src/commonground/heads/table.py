@@ -1,0 +1,132 @@
+"""Heads of one person and of many, and what they answer: one place that says whose a row of numbers is."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import sparse
+
+from commonground.data.population import Population
+from commonground.errors import InputError
+from commonground.heads.arithmetic import coefficients_in_place, row_scores, shared_scores
+
+if TYPE_CHECKING:
+    from commonground.billboard.board import Billboard
+
+
+@dataclass(frozen=True)
+class Head:
+    """One person's own model x → <coef, x> + intercept. Private: it belongs to that person alone."""
+
+    coef: np.ndarray  # (d,) the shared mean plus embedding · own coefficients
+    intercept: float
+    weights: np.ndarray  # (k,) own coefficients on the embedding
+
+    def __repr__(self) -> str:
+        return "<Head: private>"
+
+    def predict(self, X: Any) -> np.ndarray:
+        X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
+        if X.ndim != 2 or X.shape[1] != len(self.coef):
+            raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
+        return shared_scores(X, self.coef, self.intercept)
+
+
+@dataclass(frozen=True, repr=False)
+class OwnModels:
+    """The coefficients of those who keep a model of their own rows. Private: each belongs to that person alone."""
+
+    people: np.ndarray  # (q,) rising positions
+    # (q, d + 1) in place of all that is shared: adding to it would lose digits where it is large. Intercept last.
+    coef: np.ndarray
+
+    def __repr__(self) -> str:
+        return "<OwnModels: private>"
+
+    @classmethod
+    def nobody(cls, n_features: int) -> "OwnModels":
+        return cls(np.empty(0, np.int64), np.empty((0, n_features + 1)))
+
+    @classmethod
+    def of_blocks(cls, parts: list[tuple[int, "OwnModels"]]) -> "OwnModels":
+        """Together, given the position of each block's first person."""
+        return cls(
+            np.concatenate([first + part.people for first, part in parts]),
+            np.concatenate([part.coef for _, part in parts]),
+        )
+
+    def of(self, position: np.ndarray) -> np.ndarray:
+        """For each person, given by her position, which of these models is hers; -1: none."""
+        if not len(self.people):
+            return np.full(len(position), -1)
+        at = np.minimum(np.searchsorted(self.people, position), len(self.people) - 1)
+        return np.where(self.people[at] == position, at, -1)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class HeadTable:
+    """Everybody's head on one billboard; row j belongs to person j alone.
+
+    NumPy takes it for its ``weights``: ``np.asarray(table)``, ``len``, ``shape`` and indexing are those of the (n, k) array.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n, k)
+        Own coefficients on the embedding; zero for those who keep something else.
+    intercepts : ndarray of shape (n,)
+        On top of the shared intercept.
+    own : OwnModels
+        Of those who do better alone.
+    """
+
+    weights: np.ndarray
+    intercepts: np.ndarray
+    own: OwnModels
+
+    def __repr__(self) -> str:
+        return "<HeadTable: private>"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.weights, dtype=dtype, copy=copy)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.weights[rows]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.weights.shape
+
+    @classmethod
+    def fit(cls, board: "Billboard", users: Population) -> "HeadTable":
+        """A head for each person from her own rows, or what serves her better, of the kind that the board names."""
+        weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
+        alone = []
+        for block in users.blocks():
+            here, heads = slice(block.first, block.first + block.n_users), board.head_kind.fit(block, board)
+            weights[here], intercepts[here] = heads.weights, heads.intercepts
+            alone.append((block.first, heads.own))
+        return cls(weights, intercepts, OwnModels.of_blocks(alone))
+
+    def predict(self, board: "Billboard", X: Any, position: np.ndarray) -> np.ndarray:
+        """Each row by its person's own model, given her position; by the shared part where that is -1."""
+        own_of = self.own.of(position)
+        scores = row_scores(X, board.mean, board.embedding, self.weights, position, self.own.coef[:, :-1], own_of)
+        intercepts = np.full(len(scores), float(board.intercept))
+        known, alone = position >= 0, own_of >= 0
+        with np.errstate(over="ignore", invalid="ignore"):  # a huge row has a huge answer
+            intercepts[known] += self.intercepts[position[known]]
+            intercepts[alone] = self.own.coef[own_of[alone], -1]
+            return np.asarray(scores + intercepts)
+
+    def head(self, board: "Billboard", position: int) -> Head:
+        """What is hers alone: shared and own parts put together, or the model of her own rows."""
+        weights, alone = self.weights[position], int(self.own.of(np.array([position]))[0])
+        if alone >= 0:
+            return Head(self.own.coef[alone, :-1], float(self.own.coef[alone, -1]), weights)
+        coef = np.empty(board.n_features)
+        mean = np.zeros(len(coef)) if board.mean is None else np.ascontiguousarray(board.mean, dtype=np.float64)
+        coefficients_in_place(mean, np.ascontiguousarray(board.embedding, dtype=np.float64), weights, coef)
+        return Head(coef, board.intercept + float(self.intercepts[position]), weights)
