@@ -196,7 +196,7 @@ def test_budgets_come_from_a_column(people: Any, tmp_path: Any) -> None:
         np.testing.assert_allclose(read.budgets, [budgets[int(user[1:])] for user in read.ids])
         model = cg.SingleModel(simulation_seed=1).fit(read)
         assert model.spent("p1") <= budgets[1]
-    with pytest.raises(InputError, match="'paper' knows no personal budgets"):
+    with pytest.raises(InputError, match="recipe='paper' has no version for personal budgets"):
         cg.PrivateFedRep(2, recipe="paper").fit(read)
     frame.iloc[5, frame.columns.get_loc("wish")] = 3.3
     with pytest.raises(InputError, match="several values in column 'wish'"):

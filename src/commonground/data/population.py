@@ -69,6 +69,8 @@ class Population:
         Whether rows are mostly zeros and kept so.
     budgets : array of shape (n_users,), or None
         Everybody's own ε, where the table has them.
+    kind : str
+        Where rows are: "table", "ray" or "federation".
     rows_are_here : bool
         False: others have them, and give sums only; then there are neither ids nor heads here.
     custody : str
@@ -82,12 +84,16 @@ class Population:
     user_name: str | None = None
     sparse: bool = False
     budgets: np.ndarray | None = None
-    rows_are_here: ClassVar[bool] = True
+    kind: ClassVar[str] = "table"
     _weights: np.ndarray | None = None
     _changes: tuple[Callable[[Any], Any], ...] = ()
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(n_users={self.n_users}, n_features={self.n_features})"
+
+    @property
+    def rows_are_here(self) -> bool:
+        return self.kind == "table"
 
     @property
     def custody(self) -> str:

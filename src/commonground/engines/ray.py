@@ -273,7 +273,7 @@ class RayEngine:
 class RemoteUsers(Population):
     """People whose rows and ids are with the readers."""
 
-    rows_are_here = False
+    kind = "ray"
 
     def __init__(self, engine: RayEngine):
         columns, opened = engine.reading.columns, engine.opened

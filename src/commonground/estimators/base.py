@@ -17,6 +17,7 @@ from commonground.data.features import check_features
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.estimators.capabilities import asked_of, require
 from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
@@ -67,11 +68,8 @@ class PersonalModel(BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
-        if people.sparse and not self._takes_sparse:
-            raise InputError(
-                f"{type(self).__name__} has no version for sparse rows with these parameters; PrivateFedRep has one, with "
-                "recipe='default' and device='cpu'. With few features, pass X.toarray()."
-            )
+        given = self.get_params(deep=False)
+        require(self._variant, asked_of(people, given.get("budgets"), given.get("device", "cpu"), ledger))
         self.n_features_in_ = people.n_features
         before = self._personal
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
@@ -90,8 +88,6 @@ class PersonalModel(BaseEstimator):
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__
-        if ledger is not None and not hasattr(self, "epsilon") and self._personal is None:
-            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
@@ -112,14 +108,9 @@ class PersonalModel(BaseEstimator):
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
 
     def _budgets_of(self, users: Population, in_order: bool) -> PersonalBudgets | None:
-        if hasattr(self, "budgets"):
-            return personal_budgets(self.budgets, users, self.delta, in_order)
-        if users.budgets is not None and hasattr(self, "epsilon"):
-            raise InputError(
-                f"these people have budgets of their own, which {type(self).__name__} cannot keep to. Read the table "
-                "without budget= if one epsilon for everybody is agreed."
-            )
-        return None
+        if not hasattr(self, "budgets"):
+            return None
+        return personal_budgets(self.budgets, users, self.delta, in_order)
 
     def _declared(self, users: Population) -> tuple[Budget, Population]:
         """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
@@ -140,9 +131,9 @@ class PersonalModel(BaseEstimator):
         return self._personal.spent(position, statement.events)
 
     @property
-    def _takes_sparse(self) -> bool:
-        """Whether it can learn from sparse rows."""
-        return False
+    def _variant(self) -> str:
+        """Which line of ``capabilities`` it is."""
+        return type(self).__name__
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         raise NotImplementedError

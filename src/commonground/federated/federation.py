@@ -76,7 +76,7 @@ class Federation(Population):
     there now take part; how many people each of them has is public.
     """
 
-    rows_are_here = False
+    kind = "federation"
 
     def __init__(self, link: Link, *, trust: str = "server", tolerated: int = 0) -> None:
         if trust not in TRUST:

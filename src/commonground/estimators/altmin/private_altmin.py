@@ -137,6 +137,10 @@ class PrivateAltMin(PersonalModel):
         self.verbose = verbose
         self.paper_settings = paper_settings
 
+    @property
+    def _variant(self) -> str:
+        return "PrivateAltMin, recipe='paper'" if self.recipe == "paper" else "PrivateAltMin"
+
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         check_rank(self.rank, users.n_features, "PrivateAltMin")
         self._check(users)
@@ -176,8 +180,8 @@ class PrivateAltMin(PersonalModel):
             raise InputError(f"recipe of PrivateAltMin must be 'default' or 'paper', got {self.recipe!r}.")
         if self.loss not in LOSSES:
             raise InputError(f"loss of PrivateAltMin must be one of {', '.join(LOSSES)}, got {self.loss!r}.")
-        if self.recipe == "paper" and (self.loss != "square" or self._personal is not None):
-            raise InputError("recipe 'paper' knows the square loss and one epsilon only; use the default recipe.")
+        if self.recipe == "paper" and self.loss != "square":
+            raise InputError("recipe 'paper' knows the square loss only; use the default recipe.")
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateAltMin must be None or an integer >= 1, got {self.n_rounds!r}.")
         unknowns = users.n_features * self.rank

@@ -121,8 +121,12 @@ class PrivateFedRep(PersonalModel):
         self.paper_settings = paper_settings
 
     @property
-    def _takes_sparse(self) -> bool:
-        return self.recipe == "default" and not self._finds_rank and self.device == "cpu"
+    def _variant(self) -> str:
+        if self.recipe == "paper":
+            return "PrivateFedRep, recipe='paper'"
+        if self.device != "cpu":
+            return "PrivateFedRep, device='cuda'"
+        return "PrivateFedRep, rank='auto'" if self._finds_rank else "PrivateFedRep"
 
     @property
     def _finds_rank(self) -> bool:
@@ -154,8 +158,6 @@ class PrivateFedRep(PersonalModel):
     def _recipe(self, users: Population, budget: Budget, gate: Gate) -> tuple[SharedModel, np.ndarray | None]:
         """Which of the recipes trains, from public numbers alone; the model, and the prior of heads where one is released."""
         if self.recipe == "paper":  # has neither a mean nor intercepts
-            if self._personal is not None:
-                raise InputError("recipe 'paper' knows no personal budgets; use the default recipe, or one epsilon.")
             settings = self.paper_settings or PaperSettings()
             return SharedModel(paper_embedding(users, int(self.rank), budget, gate, settings)), None
         if self.recipe != "default":

@@ -1,0 +1,93 @@
+"""Which estimator takes what: one table, from which refusals are made, and the table in docs/estimators.md."""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from commonground.data.population import Population
+from commonground.errors import BudgetError, InputError
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What an estimator can be given, beside rows in memory or on disk and one ε for everybody.
+
+    Parameters
+    ----------
+    sparse : bool, default=False
+        Rows that are mostly zeros (scipy.sparse), such as one-hot items.
+    budgets : bool, default=False
+        An ε of one's own for everybody.
+    device : bool, default=False
+        A GPU for the rounds.
+    ray : bool, default=False
+        Rows that stay with Ray's workers.
+    federation : bool, default=False
+        Rows that stay at the nodes of a federation.
+    ledger : bool, default=True
+        A ledger that pays for the fit.
+    """
+
+    sparse: bool = False
+    budgets: bool = False
+    device: bool = False
+    ray: bool = False
+    federation: bool = False
+    ledger: bool = True
+
+
+CAPABILITIES = {
+    "PrivateFedRep": Capabilities(sparse=True, budgets=True, device=True, ray=True, federation=True),
+    "PrivateFedRep, rank='auto'": Capabilities(budgets=True, device=True, ray=True, federation=True),
+    "PrivateFedRep, device='cuda'": Capabilities(budgets=True, device=True),
+    "PrivateFedRep, recipe='paper'": Capabilities(ray=True),
+    "PrivateAltMin": Capabilities(budgets=True, ray=True, federation=True),
+    "PrivateAltMin, recipe='paper'": Capabilities(ray=True),
+    "SingleModel": Capabilities(budgets=True, ray=True, federation=True),
+    "ExponentialSubspace": Capabilities(ray=True),
+    "PrivateMarginClassifier": Capabilities(),
+    "PersonalBudgetRidge": Capabilities(budgets=True, ray=True),
+    "OwnDataOnly": Capabilities(budgets=True, ledger=False),  # it spends nothing of anybody's
+    "NonPrivateFedRep": Capabilities(budgets=True, ledger=False),  # protects nobody
+}
+WORDS = {
+    "sparse": "sparse rows",
+    "budgets": "personal budgets",
+    "device": "a GPU",
+    "ray": "rows that stay with Ray's workers",
+    "federation": "rows that stay at the nodes of a federation",
+    "ledger": "a ledger",
+}
+
+
+def require(variant: str, wanted: dict[str, bool]) -> None:
+    """Refuse what an estimator cannot be given, and say who can.
+
+    Parameters
+    ----------
+    variant : str
+        A line of the table; one that is not there takes what the plainest estimator does.
+    wanted : dict
+        Which of the columns a fit asks for.
+    """
+    can = CAPABILITIES.get(variant, Capabilities())
+    for field in fields(Capabilities):
+        if wanted.get(field.name) and not getattr(can, field.name):
+            others = [name for name, one in CAPABILITIES.items() if getattr(one, field.name) and "," not in name]
+            if field.name == "ledger":
+                raise BudgetError(
+                    f"{variant} declares no budget, so no ledger can account for it. Fit it without ledger=."
+                )
+            raise InputError(
+                f"{variant} has no version for {WORDS[field.name]}; {', '.join(others)} have one. See docs/estimators.md."
+            )
+
+
+def asked_of(people: Population, budgets: Any, device: str, ledger: Any) -> dict[str, bool]:
+    """Which columns of the table a fit needs."""
+    return {
+        "sparse": people.sparse,
+        "budgets": budgets is not None or people.budgets is not None,
+        "device": device != "cpu",
+        people.kind: True,
+        "ledger": ledger is not None,
+    }

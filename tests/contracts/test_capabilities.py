@@ -1,0 +1,137 @@
+"""The table of what each estimator can be given is true: what it says works, and what it does not say is refused."""
+
+import importlib.util
+import sys
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+
+import commonground as cg
+from commonground.accounting.budgets import Budget, PureBudget
+from commonground.data.population import Population
+from commonground.errors import BudgetError, InputError
+from commonground.estimators.capabilities import CAPABILITIES, Capabilities
+from commonground.ledger import InMemoryLedger
+
+N, D = 60, 5
+SEEDED: dict[str, Any] = {"simulation_seed": 1}
+ESTIMATORS: dict[str, Any] = {
+    "PrivateFedRep": cg.PrivateFedRep(1, 4.0, n_rounds=1, **SEEDED),
+    "PrivateFedRep, rank='auto'": cg.PrivateFedRep("auto", 4.0, n_rounds=1, **SEEDED),
+    "PrivateFedRep, recipe='paper'": cg.PrivateFedRep(1, 4.0, recipe="paper", **SEEDED),
+    "PrivateAltMin": cg.PrivateAltMin(1, 4.0, n_rounds=1, **SEEDED),
+    "PrivateAltMin, recipe='paper'": cg.PrivateAltMin(1, 4.0, recipe="paper", **SEEDED),
+    "SingleModel": cg.SingleModel(4.0, **SEEDED),
+    "ExponentialSubspace": cg.ExponentialSubspace(1, 4.0, n_candidates=8, **SEEDED),
+    "PrivateMarginClassifier": cg.PrivateMarginClassifier(1, 4.0, n_candidates=8, **SEEDED),
+    "PersonalBudgetRidge": cg.PersonalBudgetRidge(
+        "statistics", budgets=4.0, feature_bounds=(-5.0, 5.0), label_bounds=(-5.0, 5.0), **SEEDED
+    ),
+    "OwnDataOnly": cg.OwnDataOnly(),
+    "NonPrivateFedRep": cg.NonPrivateFedRep(1, max_iterations=2),
+}
+each = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((10 * N, D))
+    return X, np.where(X[:, 0] > 0, 1.0, -1.0), np.repeat(np.arange(N), 10)
+
+
+class WithSomebodyElse(Population):
+    """Rows that give sums only, as with Ray's workers."""
+
+    kind = "ray"
+
+    def __init__(self, users: cg.Users) -> None:
+        self._users, self.n_users, self.n_features = users, users.n_users, users.n_features
+
+    @property
+    def ids(self) -> np.ndarray:
+        raise AssertionError("ids are elsewhere")
+
+    def blocks(self, max_bytes: int | None = None) -> Any:
+        raise AssertionError("rows are elsewhere")
+
+    def _sum(self, statistic: Any) -> Any:
+        return (self._users if self._weights is None else self._users.weighted(self._weights)).sum(statistic)
+
+
+def holds(name: str, column: str, fit: Any) -> None:
+    if getattr(CAPABILITIES[name], column):
+        fit()
+    else:
+        with pytest.raises((InputError, BudgetError), match=r"has no version for|declares no budget"):
+            fit()
+
+
+def test_every_line_is_tried() -> None:
+    assert set(CAPABILITIES) - set(ESTIMATORS) == {"PrivateFedRep, device='cuda'"}  # tests/engines/test_device.py
+    for name, estimator in ESTIMATORS.items():
+        assert estimator._variant == name
+
+
+@pytest.mark.filterwarnings("ignore")
+class TestWhatTheTableSays:
+    @each
+    def test_sparse(self, name: str) -> None:
+        X, y, ids = rows()
+        holds(name, "sparse", lambda: clone(ESTIMATORS[name]).fit(sparse.csr_array(X), y, users=ids))
+
+    @each
+    def test_budgets(self, name: str) -> None:
+        X, y, ids = rows()
+        users = cg.Users.from_arrays(X, y, ids)
+        users.budgets = np.linspace(1.0, 4.0, N)
+        model = clone(ESTIMATORS[name])
+        if name == "PersonalBudgetRidge":
+            model.set_params(budgets=None)
+        holds(name, "budgets", lambda: model.fit(users))
+
+    @each
+    def test_ray(self, name: str) -> None:
+        X, y, ids = rows()
+        holds(name, "ray", lambda: clone(ESTIMATORS[name]).fit(WithSomebodyElse(cg.Users.from_arrays(X, y, ids))))
+
+    @each
+    def test_federation(self, name: str) -> None:
+        pytest.importorskip("flwr")
+        from commonground.federated.federation import Federation
+        from federation_in_process import InProcess, nodes_of
+
+        X, y, ids = rows()
+        people = Federation(InProcess(nodes_of(cg.Users.from_arrays(X, y, ids), 2)))
+        holds(name, "federation", lambda: clone(ESTIMATORS[name]).fit(people))
+
+    @each
+    def test_ledger(self, name: str) -> None:
+        X, y, ids = rows()
+        model = clone(ESTIMATORS[name])
+        pure = name in ("ExponentialSubspace", "PrivateMarginClassifier")
+        book = InMemoryLedger(PureBudget(4.0) if pure else Budget(4.0, 1e-6))
+        holds(name, "ledger", lambda: model.fit(X, y, users=ids, ledger=book))
+        assert bool(book.events) == CAPABILITIES[name].ledger
+
+
+def test_a_refusal_says_who_can() -> None:
+    X, y, ids = rows()
+    with pytest.raises(InputError, match=r"SingleModel has no version for sparse rows; PrivateFedRep have one"):
+        cg.SingleModel().fit(sparse.csr_array(X), y, users=ids)
+
+
+def test_the_table_in_the_documentation_is_this_one() -> None:
+    script = Path(__file__).parents[2] / "benchmarks" / "capabilities.py"
+    spec = importlib.util.spec_from_file_location("capabilities_page", script)
+    assert spec is not None
+    assert spec.loader is not None
+    page = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = page
+    spec.loader.exec_module(page)
+    assert page.PAGE.read_text(encoding="utf-8") == page.written(), "run benchmarks/capabilities.py"
+    assert all(field.name in page.HEADINGS for field in fields(Capabilities))
