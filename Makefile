@@ -3,13 +3,23 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test lint bench mutate fuzz clean
+# Two at a time; results do not depend on it.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
+
+.PHONY: demo check test test-slow lint bench mutate fuzz clean
 
 demo: .venv/ready
 	$(BIN)/commonground demo --out demo
 
+check: lint
+	$(PYTEST) -m "not slow" tests/accounting tests/gate tests/denoise tests/heads tests/billboard tests/test_architecture.py \
+		tests/test_walks.py tests/test_packaging.py tests/mutation
+
 test: lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(PYTEST) -m "not slow"
+
+test-slow: .venv/ready
+	$(PYTEST) -m slow
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -4,8 +4,17 @@ import os
 
 import pytest
 
-# Before torch is imported: with tensors this small, threads of several tests at once wait for each other, for minutes.
+# Before NumPy and torch are imported: with arrays this small, threads of several tests at once wait for each other, for minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests that run side by side have one compiled thread each; a test that wants two says so. Results do not depend on it."""
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        import numba
+
+        numba.set_num_threads(1)
 
 
 @pytest.fixture(params=range(3))

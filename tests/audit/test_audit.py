@@ -40,6 +40,8 @@ from commonground.gate import randomness_from
 from commonground.gate.release import release
 from commonground.heads.table import HeadTable, OwnModels
 
+pytestmark = pytest.mark.slow
+
 CLAIM = Claim(epsilon=8.0)
 
 

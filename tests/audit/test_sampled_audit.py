@@ -20,6 +20,8 @@ from commonground.deep.local import LocalSettings
 from commonground.errors import InputError
 from commonground.reproduce.p4_baselines import per_silo
 
+pytestmark = pytest.mark.slow
+
 CLAIM = Claim(8.0, 1e-3)
 each = pytest.mark.parametrize("recipe", JOINT_RECIPES)
 

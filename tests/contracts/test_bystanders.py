@@ -28,6 +28,8 @@ from commonground.heads.table import HeadTable
 from contracts.test_every_estimator import ESTIMATORS, fit, numbers
 from contracts.test_every_joint_learner import LEARNERS
 
+pytestmark = pytest.mark.slow
+
 D, SIZES = 8, (7, 3, 12, 40, 1, 9, 2, 30, 5, 6, 8, 11, 55, 4)
 each = pytest.mark.parametrize("name", ESTIMATORS)
 Person = tuple[np.ndarray, np.ndarray]

@@ -19,6 +19,8 @@ from commonground.accounting.events import Event
 from commonground.errors import BudgetError
 from commonground.ledger import DurableLedger, InMemoryLedger
 
+pytestmark = pytest.mark.slow
+
 EPSILON = 4.0
 PEOPLE, FEATURES = 40, 8
 

@@ -21,6 +21,8 @@ from commonground.cli import app as cli
 from commonground.errors import EngineError, InputError
 from commonground.ledger import DurableLedger
 
+pytestmark = pytest.mark.slow
+
 ray = pytest.importorskip("ray")
 N, D, ROWS = 400, 5, 8
 NODE = {"num_cpus": 1, "include_dashboard": False, "object_store_memory": 80 * 2**20}

@@ -19,6 +19,8 @@ from commonground.federated.superlink import ServerTls
 from commonground.heads.files import Heads
 from commonground.ledger import DurableLedger
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning")  # Flower's, when it packs a bundle
 def test_two_nodes_a_stranger_and_a_server_that_is_killed(

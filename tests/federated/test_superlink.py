@@ -37,9 +37,10 @@ from commonground.federated.node import Node
 from commonground.federated.processes import LOOPBACK, ChildError, Work, free_port, serve, supernode
 from commonground.federated.superlink import PortError, ServerTls, SuperLink, beating, superlink
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:GitWildMatchPattern:DeprecationWarning"
-)  # Flower's, when it packs a bundle
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:GitWildMatchPattern:DeprecationWarning"),  # Flower's, when it packs a bundle
+]
 VERSION = RuntimeVersionHttpInterceptor(component_name="intruder")
 
 

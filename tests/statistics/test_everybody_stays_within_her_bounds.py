@@ -61,6 +61,8 @@ from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.statistics.whitened import WhitenedGradients
 from populations import mean_model, no_rows, ragged_block, random_person, replace_person, strange_people
 
+pytestmark = pytest.mark.slow
+
 D, CLIP = 6, 0.7
 ROOM = 1e-9  # for the rounding inside one contribution: `clipping.rounding_margin`
 LOWEST = 121 - WINDOW // 2
