@@ -64,7 +64,7 @@ def weighted_sum(people: PersonGradients, weights: torch.Tensor) -> torch.Tensor
 
 
 def transformed(X: torch.Tensor, transform: np.ndarray) -> torch.Tensor:
-    """`coordinates.in_coordinates`: rows T x, each by the same additions wherever it stands."""
+    """`coordinates.InCoordinates`: rows T x, each by the same additions wherever it stands."""
     columns = torch.tensor(np.ascontiguousarray(transform.T), dtype=X.dtype, device=X.device)
     if columns.ndim == 1:
         return X * columns
