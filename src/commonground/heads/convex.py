@@ -8,7 +8,7 @@ from numba import njit, prange
 
 from commonground.data.users import Block
 from commonground.losses import LOGISTIC, LOSSES
-from commonground.statistics.losses import convex_head
+from commonground.statistics.kernels.convex_head import convex_head
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -11,7 +11,7 @@ from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Block
 from commonground.losses import LOSSES
-from commonground.statistics.losses import convex_head, pull
+from commonground.statistics.kernels.convex_head import convex_head, pull
 from commonground.statistics.statistic import WINDOW, Flag, LossName, SharedModel, Statistic, WindowStart
 
 
