@@ -1,7 +1,9 @@
 """Ctrl-C, and being asked to end (SIGTERM), stop a command in order: one line, exit code 130 or 143, nothing left open."""
 
 import signal
+import sys
 import threading
+import traceback
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -37,8 +39,16 @@ class Interrupts:
             raise KeyboardInterrupt
 
     def finish(self) -> None:
-        """Do what was left for the end."""
+        """Do what was left for the end, once what was interrupted has let go of its locks.
+
+        An interruption may come just after a ``with`` block was entered and before Python knows that it must be left; what it
+        holds, such as a transaction, is then left when the frames of the exception forget it.
+        """
         self._ending = True
+        problem = sys.exception()
+        while problem is not None:
+            traceback.clear_frames(problem.__traceback__)
+            problem = problem.__cause__ or problem.__context__
         while _to_do:
             _to_do.pop()()
 

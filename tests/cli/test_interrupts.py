@@ -1,9 +1,11 @@
 """Signals to a real process that trains on a durable ledger: one line, 130 or 143, nothing left booked, no board half-written."""
 
+import contextlib
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +75,32 @@ def test_compiled_code_that_turns_an_interruption_into_another_error_is_understo
     monkeypatch.setattr(cli, "app", lambda: (_ for _ in ()).throw(SystemError("a bug")))
     with pytest.raises(SystemError, match="a bug"):
         cli.main()
+
+
+def test_what_was_interrupted_lets_go_of_its_locks_before_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interruption between entering a ``with`` block and its first line: nobody else would leave the block."""
+    from commonground.cli import app as cli
+
+    held, seen = [True], list[bool]()
+
+    @contextlib.contextmanager
+    def lock() -> Iterator[None]:
+        try:
+            yield
+        finally:
+            held[0] = False
+
+    def interrupted() -> None:
+        manager = lock()
+        manager.__enter__()
+        before_the_end(lambda: seen.append(held[0]))
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        cli.main()
+    assert stop.value.code == 130
+    assert seen == [False]
 
 
 def test_a_reservation_that_was_not_settled_on_the_way_is_settled_at_the_end(

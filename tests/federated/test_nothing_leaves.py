@@ -43,16 +43,14 @@ class Training:
         self.link = InProcess(nodes_of(self.users, 3, trust))
         sums: list[np.ndarray] = []
         if trust == "nodes":
-            from commonground.federated import node as node_module
+            exact = cg.Users.sum
 
-            exact = node_module.sum_over_blocks
-
-            def noting(*arguments: Any) -> Any:
-                result = exact(*arguments)
+            def noting(users: cg.Users, statistic: Any) -> Any:
+                result = exact(users, statistic)
                 sums.extend(value.ravel() for value in vars(result).values() if isinstance(value, np.ndarray))
                 return result
 
-            monkeypatch.setattr(node_module, "sum_over_blocks", noting)
+            monkeypatch.setattr(cg.Users, "sum", noting)
         seed = 2 if trust == "server" else None
         model = cg.PrivateFedRep(2, 3.0, n_rounds=4, simulation_seed=seed)
         self.board = model.fit(Federation(self.link, trust=trust)).billboard_
