@@ -38,12 +38,12 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, CommongroundError
+from commonground.gate import gate as gate_module
 from commonground.gate import randomness_from
 from commonground.gate.release import release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
 from commonground.ledger.account import Account
 from commonground.ledger.releases import cost_of
-from commonground.steps import rounds
 
 PEOPLE = "people"
 LARGE = Budget(1000.0, 1e-6)  # hardly touched by an experiment that only kills
@@ -151,7 +151,7 @@ def _note_releases(witness: Witness) -> None:
         witness.at("training")
         return public
 
-    rounds.release = noted  # type: ignore[assignment]
+    gate_module.release = noted  # type: ignore[assignment]
 
 
 def small_crowd() -> cg.Users:

@@ -694,7 +694,7 @@ class NotInstalled(importlib.abc.MetaPathFinder):
             raise ImportError(name)
 
 sys.meta_path.insert(0, NotInstalled())
-from commonground.users import Users
+from commonground.data.users import Users
 
 def peak():  # MiB; unlike ru_maxrss, not inherited from the parent process
     return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) / 1024

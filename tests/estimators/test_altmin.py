@@ -10,6 +10,7 @@ import pytest
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose, gaussian_epsilon
+from commonground.audit.gates import Recorder
 from commonground.audit.neighbours import TARGET, neighbours
 from commonground.audit.replay import evidence, record
 from commonground.datasets import Truth
@@ -207,13 +208,14 @@ def test_three_groups_together_cost_what_one_was_charged() -> None:
     """Exactly, by replaying the releases on the neighbour: μ² of all passages that moved, against μ² of the events."""
     settings = AltMinSettings(3, "groups", rows_per_user=4)
 
-    def fit(users: cg.Users, seed: int | None) -> cg.PrivateAltMin:
-        return cg.PrivateAltMin(1, 4.0, recipe="paper", simulation_seed=seed, paper_settings=settings).fit(users)
+    def fit(users: cg.Users, seed: int | None, watch: Recorder) -> cg.PrivateAltMin:
+        model = cg.PrivateAltMin(1, 4.0, recipe="paper", simulation_seed=seed, paper_settings=settings)
+        return model.fit(users, gate=watch.gate)
 
     pair = neighbours("mirrored", n_users=30)
     transcript = record(fit, pair.with_target, 0, TARGET)
     found = evidence(fit, transcript, pair.without, TARGET)
-    events = fit(pair.with_target, 0).billboard_.statement.events
+    events = fit(pair.with_target, 0, Recorder()).billboard_.statement.events
     assert len(transcript.events) == 7
     assert len(events) == 3
     assert not found.certain

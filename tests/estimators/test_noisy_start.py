@@ -9,11 +9,12 @@ from commonground.denoise.spectra import without_single_features
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.steps.noisy_start import release_noisy_start
+from populations import mean_model
 
 
 def start(users: cg.Users, seed: int) -> np.ndarray:
     gate = Gate(InMemoryLedger(Budget(50.0, 1e-6)), randomness_from(seed))
-    return release_noisy_start(users, 2, None, False, gate, mu=5.0)
+    return release_noisy_start(users, 2, mean_model(np.zeros(users.n_features)), gate, mu=5.0)
 
 
 def ratings(popular: np.ndarray, seed: int) -> tuple[cg.Users, np.ndarray]:

@@ -77,8 +77,10 @@ def require(variant: str, wanted: dict[str, bool]) -> None:
                 raise BudgetError(
                     f"{variant} declares no budget, so no ledger can account for it. Fit it without ledger=."
                 )
+            instead = " With few features, pass X.toarray()." if field.name == "sparse" else ""
             raise InputError(
-                f"{variant} has no version for {WORDS[field.name]}; {', '.join(others)} have one. See docs/estimators.md."
+                f"{variant} has no version for {WORDS[field.name]}, which {', '.join(others)} can be given.{instead} "
+                "See docs/estimators.md."
             )
 
 

@@ -12,7 +12,7 @@ costs √2·C/σ, not more than Δ/σ: Δ is 2C for vectors and √2·C for posi
 """
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class DisjointGroups:
             raise BudgetError(f"{name!r} of group {group} has passed before: a group is paid for once.")
         self._passed.add((name, group))
         if name in self._paid:
-            return Gate(_Paid(self._paid[name]), self.gate.randomness).release(of_group, mu)
+            return replace(self.gate, ledger=_Paid(self._paid[name]), _events=[]).release(of_group, mu)
         public = self.gate.release(of_group, mu)
         self._paid[name] = public.event
         return public
