@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 def subspace_distance(U: np.ndarray, V: np.ndarray) -> float:
     """The sine of the largest principal angle between two column spaces: 0 for the same, 1 where one leaves the other.
 
+    Parameters
+    ----------
+    U, V : array of shape (d, k)
+        Bases; they need not be orthonormal.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> round(subspace_distance(np.eye(3)[:, :2], np.eye(3)[:, 1:]), 12)
     1.0
     """
@@ -25,8 +36,19 @@ def subspace_distance(U: np.ndarray, V: np.ndarray) -> float:
 def population_mse(billboard: "Billboard | np.ndarray", users: Users, truth: "Truth") -> float:
     """The expected squared error on a fresh row (x ~ N(0, I)), averaged over people, with heads fitted on their rows.
 
-    Give ``truth.embedding`` instead of a billboard for the floor: what heads reach on these rows when the embedding is
-    known. The label noise is part of both.
+    Parameters
+    ----------
+    billboard : Billboard or array of shape (d, k)
+        Give ``truth.embedding`` instead of a billboard for the floor: what heads reach on these rows when the embedding is
+        known. The label noise is part of both.
+    users : Users
+        Whose rows heads are fitted on.
+    truth : Truth
+        What they were drawn from.
+
+    Returns
+    -------
+    float
     """
     if isinstance(billboard, Billboard):
         embedding, mean, prior = billboard.embedding, billboard.mean, billboard.prior

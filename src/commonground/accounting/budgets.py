@@ -16,6 +16,15 @@ SMALLEST_EPSILON = 1e-4
 class Budget:
     """One (ε, δ) for everything that is published.
 
+    Parameters
+    ----------
+    epsilon : float
+        Finite, at least 0.0001.
+    delta : float
+        Strictly between 0 and 1; well below 1/(number of people).
+
+    Examples
+    --------
     >>> Budget(epsilon=0, delta=1e-6)
     Traceback (most recent call last):
     commonground.errors.InputError: epsilon must be a finite number > 0 (at least 0.0001), got 0. ...
@@ -43,6 +52,18 @@ class Budget:
     def split(self, shares: Mapping[str, float]) -> dict[str, float]:
         """μ for each named share of μ²; rounded down, so that together they stay within the budget.
 
+        Parameters
+        ----------
+        shares : mapping of str to float
+            Of the budget; together at most 1.
+
+        Returns
+        -------
+        dict of str to float
+            By the same names.
+
+        Examples
+        --------
         >>> parts = Budget(1.0, 1e-6).split({"init": 0.25, "rounds": 0.75})
         >>> parts["init"] ** 2 + parts["rounds"] ** 2 < Budget(1.0, 1e-6).mu ** 2
         True
@@ -55,6 +76,13 @@ class Budget:
 class PureBudget:
     """An ε with δ = 0, for what is published by the exponential mechanism alone: no Gaussian noise fits into it.
 
+    Parameters
+    ----------
+    epsilon : float
+        Finite, at least 0.0001.
+
+    Examples
+    --------
     >>> PureBudget(2.0).split({"first": 0.25, "second": 0.75})["second"] <= 1.5
     True
     """
@@ -68,13 +96,33 @@ class PureBudget:
         object.__setattr__(self, "epsilon", float(self.epsilon))
 
     def split(self, shares: Mapping[str, float]) -> dict[str, float]:
-        """ε for each named share; rounded down, so that together they stay within the budget."""
+        """ε for each named share; rounded down, so that together they stay within the budget.
+
+        Parameters
+        ----------
+        shares : mapping of str to float
+            Of the budget; together at most 1.
+
+        Returns
+        -------
+        dict of str to float
+            By the same names.
+        """
         assert math.fsum(shares.values()) <= 1 + 1e-12
         return {name: self.epsilon * share * (1 - 1e-9) for name, share in shares.items()}
 
 
 def budget_of(epsilon: float, delta: float) -> Budget | PureBudget:
-    """The budget (ε, δ); pure for δ = 0."""
+    """The budget (ε, δ); pure for δ = 0.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+
+    Returns
+    -------
+    Budget or PureBudget
+    """
     return PureBudget(epsilon) if delta == 0 else Budget(epsilon, delta)
 
 

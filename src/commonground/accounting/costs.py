@@ -76,11 +76,27 @@ class BaseEvent:
         return all(_FITS[field.type](vars(self)[field.name]) for field in fields(self))
 
     def as_dict(self) -> dict[str, Any]:
+        """As it stands in files, with its kind.
+
+        Returns
+        -------
+        dict
+        """
         return {"kind": self.kind, **asdict(self)}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """The inverse of ``as_dict``; files from before there were kinds hold Gaussian releases."""
+        """The inverse of ``as_dict``; files from before there were kinds hold Gaussian releases.
+
+        Parameters
+        ----------
+        document : mapping
+            What ``as_dict`` made.
+
+        Returns
+        -------
+        Self
+        """
         values = dict(document)
         needed = {field.name for field in fields(cls) if field.default is MISSING}
         if values.pop("kind", "gaussian") != cls.kind or not needed <= set(values) <= {

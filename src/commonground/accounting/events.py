@@ -29,33 +29,53 @@ from commonground.errors import BudgetError
 
 @dataclass(frozen=True)
 class GaussianEvent(BaseEvent):
-    """One Gaussian release; its meaning never changes once written."""
+    """One Gaussian release; its meaning never changes once written.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    mu : float
+        An upper bound on sensitivity / noise_std.
+    sensitivity : float
+        L2, when one person is replaced by any other.
+    noise_std : float
+        Standard deviation of the noise on each number.
+    entries : int
+        Numbers released.
+    simulated : bool
+        The noise can be recomputed from a seed: no protection.
+    """
 
     kind: ClassVar[str] = "gaussian"
     chooses: ClassVar[bool] = False
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
     name: str
-    mu: float  # an upper bound on sensitivity / noise_std
-    sensitivity: float  # L2, when one person is replaced by any other
+    mu: float
+    sensitivity: float
     noise_std: float
-    entries: int  # numbers released
-    simulated: bool  # the noise can be recomputed from a seed: no protection
+    entries: int
+    simulated: bool
 
     @property
     def cost(self) -> Cost:
+        """What it takes from a budget."""
         return Cost(mu=self.mu)
 
     @property
     def supported(self) -> bool:
+        """Whether the noise is large enough for that cost."""
         return is_size(self.mu) and self.sensitivity <= self.mu * self.noise_std
 
     @property
     def noise(self) -> str:
+        """What people are told of the noise."""
         return f"Gaussian, std {self.noise_std:.4g}"
 
     @property
     def noise_scale(self) -> float:
+        """How large the noise is: its standard deviation."""
         return self.noise_std
 
     @property
@@ -64,14 +84,35 @@ class GaussianEvent(BaseEvent):
         return 2.0**-39 * math.sqrt(self.entries) / self.mu
 
     def for_share(self, share: float) -> "GaussianEvent":
-        """What it costs a person who moves the release by at most this share of its sensitivity."""
+        """What it costs a person who moves the release by at most this share of its sensitivity.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+
+        Returns
+        -------
+        GaussianEvent
+        """
         return replace(self, mu=self.mu * share)
 
     def charged(self) -> dict[str, Any]:
+        """What a ledger writes down of it.
+
+        Returns
+        -------
+        dict
+        """
         return {"mu": float(self.mu), "noise_std": float(self.noise_std)}
 
     def loss(self) -> Any:
-        """dp-accounting's privacy loss distribution. μ is already the sensitivity under *replacement* over σ."""
+        """dp-accounting's privacy loss distribution. μ is already the sensitivity under *replacement* over σ.
+
+        Returns
+        -------
+        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        """
         from dp_accounting.pld import privacy_loss_distribution
 
         return privacy_loss_distribution.from_gaussian_mechanism(standard_deviation=1.0 / self.mu)
@@ -79,7 +120,23 @@ class GaussianEvent(BaseEvent):
 
 @dataclass(frozen=True)
 class PureEvent(BaseEvent):
-    """One release that is ε-differentially private with δ = 0: a candidate chosen by the exponential mechanism, or a subclass."""
+    """One release that is ε-differentially private with δ = 0: a candidate chosen by the exponential mechanism, or a subclass.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    epsilon : float
+        An upper bound on 2 · sensitivity / scale.
+    sensitivity : float
+        The most by which replacing one person moves any candidate's score.
+    scale : float
+        A candidate is chosen with probability ∝ exp(−score / scale).
+    entries : int
+        Candidates to choose from.
+    simulated : bool
+        The draw can be recomputed from a seed: no protection.
+    """
 
     kind: ClassVar[str] = "pure"
     chooses: ClassVar[bool] = True
@@ -87,37 +144,62 @@ class PureEvent(BaseEvent):
     relation: ClassVar[str] = REPLACE
     sampler_room: ClassVar[float] = 0.0
     name: str
-    epsilon: float  # an upper bound on 2 · sensitivity / scale
-    sensitivity: float  # the most by which replacing one person moves any candidate's score
-    scale: float  # a candidate is chosen with probability ∝ exp(−score / scale)
-    entries: int  # candidates to choose from
-    simulated: bool  # the draw can be recomputed from a seed: no protection
+    epsilon: float
+    sensitivity: float
+    scale: float
+    entries: int
+    simulated: bool
 
     @property
     def cost(self) -> Cost:
+        """What it takes from a budget."""
         return Cost(epsilon=self.epsilon)
 
     @property
     def supported(self) -> bool:
+        """Whether the noise is large enough for that cost."""
         return is_size(self.epsilon) and 2 * self.sensitivity <= self.epsilon * self.scale
 
     @property
     def noise(self) -> str:
+        """What people are told of the noise."""
         return f"Gumbel, scale {self.scale:.4g}"
 
     @property
     def noise_scale(self) -> float:
+        """How large the noise is: its scale."""
         return self.scale
 
     def for_share(self, share: float) -> "PureEvent":
+        """What it costs a person who moves the release by at most this share of its sensitivity.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+
+        Returns
+        -------
+        PureEvent
+        """
         return replace(self, epsilon=self.epsilon * share)
 
     def charged(self) -> dict[str, Any]:
-        """With the μ that it costs where δ > 0."""
+        """What a ledger writes down of it, with the μ that it costs where δ > 0.
+
+        Returns
+        -------
+        dict
+        """
         return {"epsilon": float(self.epsilon), "scale": float(self.scale), "mu": gaussian_dominating(self.epsilon)}
 
     def loss(self) -> Any:
-        """The largest loss that ε allows, that of randomised response: it dominates every ε-private mechanism."""
+        """The largest loss that ε allows, that of randomised response: it dominates every ε-private mechanism.
+
+        Returns
+        -------
+        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        """
         from dp_accounting.pld import common, privacy_loss_distribution
 
         return privacy_loss_distribution.from_privacy_parameters(
@@ -127,7 +209,23 @@ class PureEvent(BaseEvent):
 
 @dataclass(frozen=True)
 class LaplaceEvent(PureEvent):
-    """One vector released with L2-Laplace noise, density ∝ exp(−‖z‖/scale): ε is at least sensitivity / scale, in L2 norm."""
+    """One vector released with L2-Laplace noise, density ∝ exp(−‖z‖/scale): ε is at least sensitivity / scale, in L2 norm.
+
+    Parameters
+    ----------
+    name : str
+        What was released.
+    epsilon : float
+        An upper bound on sensitivity / scale.
+    sensitivity : float
+        L2, when one person is replaced by any other.
+    scale : float
+        Of the noise.
+    entries : int
+        Numbers released.
+    simulated : bool
+        The noise can be recomputed from a seed: no protection.
+    """
 
     kind: ClassVar[str] = "l2-laplace"
     chooses: ClassVar[bool] = False
@@ -150,6 +248,17 @@ EVENTS: dict[str, type[GaussianEvent] | type[PureEvent] | type[SampledGaussianEv
 def event_from_dict(document: Mapping[str, Any]) -> Event:
     """The inverse of ``as_dict``.
 
+    Parameters
+    ----------
+    document : mapping
+        What ``as_dict`` made of an event of any kind.
+
+    Returns
+    -------
+    Event
+
+    Examples
+    --------
     >>> event = PureEvent("choice", epsilon=0.5, sensitivity=1.0, scale=4.0, entries=9, simulated=False)
     >>> event_from_dict(event.as_dict()) == event
     True
@@ -163,6 +272,17 @@ def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     Gaussian releases compose exactly, and pure ones by addition. The ε of a mixture is the smaller of two true bounds: the
     Gaussian part's ε plus all pure ε, and what the composed privacy loss distributions say. Equal sampled steps are counted,
     so n at once cost what n one by one cost.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        Releases on the same people.
+    delta : float
+        From 0 to 1; at 0 only pure releases cost a finite ε.
+
+    Returns
+    -------
+    float
     """
     events = tuple(events)
     costs = [event.cost for event in events]
@@ -202,6 +322,17 @@ def epsilon_by_pld(events: Iterable[Event], delta: float) -> float:
 
     Sensitivities are already those under *replacement*, so the losses are composed as they are: under its REPLACE_ONE
     relation dp-accounting would double a Gaussian's sensitivity a second time. Its estimates are pessimistic.
+
+    Parameters
+    ----------
+    events : iterable of Event
+        Releases on the same people.
+    delta : float
+        Above 0.
+
+    Returns
+    -------
+    float
     """
     events = tuple(events)
     if not events:

@@ -24,6 +24,18 @@ _MU_MARGIN = 1e-10
 def gaussian_delta(mu: float, epsilon: float) -> float:
     """The smallest δ for which a μ-Gaussian-DP release is (ε, δ)-DP.
 
+    Parameters
+    ----------
+    mu : float
+        Sensitivity over the noise's standard deviation.
+    epsilon : float
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> gaussian_delta(0.0, 1.0)
     0.0
     >>> round(gaussian_delta(math.sqrt(10) / 5, 2.9216) * 1e6, 3)
@@ -39,6 +51,18 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 def gaussian_epsilon(mu: float, delta: float) -> float:
     """The smallest ε, rounded up, for which a μ-Gaussian-DP release is (ε, δ)-DP.
 
+    Parameters
+    ----------
+    mu : float
+        Sensitivity over the noise's standard deviation.
+    delta : float
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> gaussian_epsilon(0.0, 1e-6), gaussian_epsilon(math.inf, 1e-6)
     (0.0, inf)
     """
@@ -58,6 +82,19 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
 def gaussian_mu(epsilon: float, delta: float) -> float:
     """The largest μ, rounded down, whose releases stay within (ε, δ).
 
+    Parameters
+    ----------
+    epsilon : float
+        Finite.
+    delta : float
+        Below 1.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> mu = gaussian_mu(1.0, 1e-6)
     >>> gaussian_epsilon(mu, 1e-6) <= 1.0 < gaussian_epsilon(mu * 1.0001, 1e-6)
     True
@@ -78,6 +115,19 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
 def gaussian_mus(epsilons: np.ndarray, delta: float) -> np.ndarray:
     """``gaussian_mu`` for many ε at once, 0 for ε = 0.
 
+    Parameters
+    ----------
+    epsilons : array of shape (n,)
+        Finite.
+    delta : float
+        Below 1.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Examples
+    --------
     >>> gaussian_mus(np.array([0.0, 1.0]), 1e-6) == [0.0, gaussian_mu(1.0, 1e-6)]
     array([ True,  True])
     """
@@ -107,6 +157,17 @@ def _deltas(mus: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
 def compose(mus: Iterable[float]) -> float:
     """Releases on the same people together: μ² adds; rounded up.
 
+    Parameters
+    ----------
+    mus : iterable of float
+        μ of each release.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> compose([]), 5.0 <= compose([3.0, 4.0]) < 5.000001
     (0.0, True)
     """
@@ -121,6 +182,16 @@ def gaussian_dominating(epsilon: float) -> float:
     convex, symmetric and starts at the same ends, so it lies below both lines once it meets the diagonal at or before a:
     Φ(−μ/2) ≤ a.
 
+    Parameters
+    ----------
+    epsilon : float
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
     >>> round(gaussian_dominating(1.0), 4)
     1.232
     """

@@ -28,23 +28,45 @@ from commonground.ledger import BookedLedger, Ledger
 
 @dataclass(frozen=True)
 class Billboard:
-    """The shared part of everybody's model: θ_j = mean + embedding · head_j, plus intercepts."""
+    """The shared part of everybody's model: θ_j = mean + embedding · head_j, plus intercepts.
 
-    embedding: np.ndarray  # (d, k), orthonormal columns
-    mean: np.ndarray | None  # (d,) the shared coefficients w₀
-    intercept: float  # shared; a person's own intercept comes on top when fit_intercept
+    Parameters
+    ----------
+    embedding : array of shape (d, k)
+        Orthonormal columns.
+    mean : array of shape (d,), or None
+        The shared coefficients w₀.
+    intercept : float
+        Shared; a person's own intercept comes on top when ``fit_intercept``.
+    fit_intercept : bool
+        Whether each person has an intercept of her own.
+    feature_names : tuple of str, or None
+        In the order of the embedding's rows.
+    statement : Statement
+        What it cost everybody.
+    head_kind : HeadKind, default=RidgeHeads()
+        How heads are fitted on it.
+    prior : array of shape (k, k), or None, default=None
+        Ridge matrix for heads of people who have few rows.
+    """
+
+    embedding: np.ndarray
+    mean: np.ndarray | None
+    intercept: float
     fit_intercept: bool
     feature_names: tuple[str, ...] | None
     statement: Statement
-    head_kind: HeadKind = field(default_factory=RidgeHeads)  # how heads are fitted on it
-    prior: np.ndarray | None = None  # (k, k) ridge matrix for heads of people who have few rows
+    head_kind: HeadKind = field(default_factory=RidgeHeads)
+    prior: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
+        """How many features rows have (d)."""
         return int(self.embedding.shape[0])
 
     @property
     def rank(self) -> int:
+        """How many directions are shared (k)."""
         return int(self.embedding.shape[1])
 
     @property
@@ -53,12 +75,32 @@ class Billboard:
         return hashlib.sha256(self._payload()).hexdigest()
 
     def predict(self, X: Any) -> np.ndarray:
-        """The shared prediction: what can be said of a person nobody knows."""
+        """The shared prediction: what can be said of a person nobody knows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
         X = check_features(X, self.n_features, self.feature_names)
         return shared_scores(X, self.mean, self.intercept)
 
     def personalize(self, X: Any, y: Any) -> Head:
-        """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget."""
+        """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+
+        Returns
+        -------
+        Head
+            Hers alone; ``head.predict(X)`` answers her rows.
+        """
         X = check_features(X, self.n_features, self.feature_names)
         y = as_floats(y, "labels").ravel()
         if len(y) != X.shape[0] or not len(y):
@@ -76,7 +118,17 @@ class Billboard:
     def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
         """Write a folder with the arrays and the statement, in place of an older billboard there; nothing else is touched.
 
-        ``sign``: a private key (``commonground keys new``), or its file; the statement, and with it the arrays, is signed.
+        Parameters
+        ----------
+        path : path
+            The folder.
+        sign : SigningKey or path, default=None
+            A private key (``commonground keys new``), or its file; the statement, and with it the arrays, is signed.
+
+        Returns
+        -------
+        Path
+            The folder.
         """
         document = {
             "feature_names": self.feature_names,
@@ -103,8 +155,17 @@ class Billboard:
     ) -> "Billboard":
         """Read and verify: a changed byte, a newer schema, a missing part or a claim that cannot be true is an error.
 
-        ``public_key``, or its file: only a board that was signed with the private key to it is read. Without, a board is
-        checked against itself alone, and whoever may write to it can make it agree with itself.
+        Parameters
+        ----------
+        path : path
+            The folder that ``save`` wrote.
+        public_key : VerifyingKey or path, default=None
+            The key or its file: only a board that was signed with the private key to it is read. Without, a board is checked
+            against itself alone, and whoever may write to it can make it agree with itself.
+
+        Returns
+        -------
+        Billboard
         """
         with reading_board(path, public_key) as (document, payload):
             arrays = load_arrays(payload)

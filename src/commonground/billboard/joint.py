@@ -28,23 +28,53 @@ _KIND = "shared parameters"
 
 @dataclass(frozen=True)
 class JointStatement(BaseStatement):
-    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
+    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph.
+
+    Parameters
+    ----------
+    algorithm, recipe : str
+        What was run.
+    epsilon, delta : float
+        Declared; ε is ``math.inf`` for a model without privacy.
+    unit : {"record", "user", "owner"}
+        Whom it protects.
+    relation : {"add-or-remove-one", "replace-one"}
+        What neighbours differ in.
+    n_owners : int
+        Public.
+    n_units : int
+        Records or users: places in the table, which neighbours have in common.
+    sampling_probability, noise_multiplier, steps : float, float and int
+        Of each step: how likely a unit is drawn, and noise in units of the clip norm; how many steps there were.
+    simulated : bool
+        The noise can be recomputed from a seed: no protection.
+    noise : str
+        How it was drawn, in words.
+    events : tuple of SampledGaussianEvent
+        Every release.
+    ledger : LedgerEntry or None, default=None
+        Where a durable ledger has it written down; None: it was not asked.
+    parameters : dict, default={}
+        Further public settings.
+    software : dict, default={"commonground": version}
+        What made it.
+    """
 
     algorithm: str
     recipe: str
-    epsilon: float  # declared; math.inf for a model without privacy
+    epsilon: float
     delta: float
-    unit: str  # "record", "user", "owner"
-    relation: str  # "add-or-remove-one" or "replace-one"
+    unit: str
+    relation: str
     n_owners: int
-    n_units: int  # records or users: places in the table, which neighbours have in common
+    n_units: int
     sampling_probability: float
     noise_multiplier: float
     steps: int
     simulated: bool
     noise: str
     events: tuple[SampledGaussianEvent, ...]
-    ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
+    ledger: LedgerEntry | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -83,24 +113,56 @@ class JointStatement(BaseStatement):
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
-        """Events from before they named their unit have the statement's."""
+        """The inverse of ``to_json``; events from before they named their unit have the statement's.
+
+        Parameters
+        ----------
+        document : dict
+            What ``to_json`` made; further entries are passed over.
+
+        Returns
+        -------
+        JointStatement
+        """
         events = [{"unit": document["unit"], **event} for event in document["events"]]
         return super().from_json({**document, "events": events})
 
 
 @dataclass(frozen=True)
 class SharedParameters:
-    """The billboard of learning across owners: named arrays that everybody may see. No personal parameter is among them."""
+    """The billboard of learning across owners: named arrays that everybody may see. No personal parameter is among them.
+
+    Parameters
+    ----------
+    arrays : dict of str to array
+        The shared parameters by name.
+    statement : JointStatement
+        What they cost everybody.
+    """
 
     arrays: dict[str, np.ndarray]
     statement: JointStatement
 
     @property
     def fingerprint(self) -> str:
+        """Names these arrays."""
         return hashlib.sha256(self._payload()).hexdigest()
 
     def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
-        """Write a folder with the arrays and the statement, in place of an older board; ``sign`` as in ``Billboard.save``."""
+        """Write a folder with the arrays and the statement, in place of an older board.
+
+        Parameters
+        ----------
+        path : path
+            The folder.
+        sign : SigningKey or path, default=None
+            As in ``Billboard.save``.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
         spent = {"epsilon_spent": spent_as_json(self.statement.epsilon_spent)}
         return write_board(path, self._payload(), {"kind": _KIND, **self.statement.to_json(), **spent}, sign)
 
@@ -108,7 +170,19 @@ class SharedParameters:
     def load(
         cls, path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
     ) -> "SharedParameters":
-        """Read and verify, as ``Billboard.load`` does."""
+        """Read and verify, as ``Billboard.load`` does.
+
+        Parameters
+        ----------
+        path : path
+            The folder that ``save`` wrote.
+        public_key : VerifyingKey or path, default=None
+            As in ``Billboard.load``.
+
+        Returns
+        -------
+        SharedParameters
+        """
         with reading_board(path, public_key) as (document, payload):
             if document["kind"] != _KIND:
                 raise ValueError

@@ -30,9 +30,17 @@ class BaseStatement:
 
     @property
     def private(self) -> bool:
+        """Whether anything is guaranteed at all."""
         return bool(np.isfinite(self.epsilon))
 
     def to_json(self) -> dict[str, Any]:
+        """As it stands in files.
+
+        Returns
+        -------
+        dict
+            Of what JSON can write.
+        """
         document = asdict(self)  # type: ignore[call-overload]
         document["epsilon"] = self.epsilon if self.private else "inf"
         document["events"] = [event.as_dict() for event in self.events]
@@ -40,6 +48,18 @@ class BaseStatement:
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:
+        """The inverse of ``to_json``.
+
+        Parameters
+        ----------
+        document : dict
+            What ``to_json`` made; further entries are passed over.
+
+        Returns
+        -------
+        Self
+            The same statement.
+        """
         known = {f.name for f in fields(cls)}  # type: ignore[arg-type]
         values = {name: value for name, value in document.items() if name in known}
         values["events"] = tuple(event_from_dict(event) for event in values["events"])
@@ -51,11 +71,43 @@ class BaseStatement:
 
 @dataclass(frozen=True)
 class Statement(BaseStatement):
-    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph."""
+    """What is guaranteed, to whom, and every release it rests on. ``str()`` is one honest paragraph.
+
+    Parameters
+    ----------
+    algorithm, recipe : str
+        What was run.
+    epsilon, delta : float
+        Declared; ε is ``math.inf`` for a model without privacy.
+    n_users, n_features : int
+        Public.
+    simulated : bool
+        The noise can be recomputed from a seed: no protection.
+    noise : str
+        How it was drawn, in words.
+    events : tuple of Event
+        Every release.
+    unit : str, default="person"
+        Whom it protects.
+    relation : str, default="replace-one"
+        What neighbours differ in.
+    budgets : dict or None, default=None
+        How people's own ε are distributed; ``epsilon`` is then the largest of them.
+    custody : str, default=""
+        Who held the rows, and what the server saw before the noise; empty: one operator had them all.
+    sharing_pays : bool or None, default=None
+        Whether what is shared can be expected to beat own data; None: not judged.
+    ledger : LedgerEntry or None, default=None
+        Where a durable ledger has it written down; None: it was not asked.
+    parameters : dict, default={}
+        Further public settings.
+    software : dict, default={"commonground": version}
+        What made it.
+    """
 
     algorithm: str
     recipe: str
-    epsilon: float  # declared; math.inf for a model without privacy
+    epsilon: float
     delta: float
     n_users: int
     n_features: int
@@ -64,10 +116,10 @@ class Statement(BaseStatement):
     events: tuple[Event, ...]
     unit: str = "person"
     relation: str = "replace-one"
-    budgets: dict[str, Any] | None = None  # how people's own ε are distributed; epsilon is then the largest of them
-    custody: str = ""  # who held the rows, and what the server saw before the noise; empty: one operator had them all
-    sharing_pays: bool | None = None  # whether what is shared can be expected to beat own data; None: not judged
-    ledger: LedgerEntry | None = None  # where a durable ledger has it written down; None: it was not asked
+    budgets: dict[str, Any] | None = None
+    custody: str = ""
+    sharing_pays: bool | None = None
+    ledger: LedgerEntry | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
 
@@ -82,7 +134,27 @@ class Statement(BaseStatement):
         budgets: PersonalBudgets | None = None,
         **parameters: Any,
     ) -> "Statement":
-        """What has passed ``gate``, in a fit on ``users`` within ``budget``; with the public ``parameters`` of the fit."""
+        """What has passed ``gate``, in a fit on ``users`` within ``budget``; with the public ``parameters`` of the fit.
+
+        Parameters
+        ----------
+        gate : Gate
+            Knows the releases and the randomness.
+        algorithm, recipe : str
+            What was run.
+        budget : Budget or PureBudget
+            What was declared.
+        users : Population
+            Whom it was run on.
+        budgets : PersonalBudgets or None, default=None
+            Everybody's own ε, where people have one.
+        **parameters : Any
+            Further public settings.
+
+        Returns
+        -------
+        Statement
+        """
         return cls(
             algorithm=algorithm,
             recipe=recipe,

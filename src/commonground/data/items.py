@@ -22,6 +22,19 @@ def one_hot(item_ids: Any, items: Any) -> sparse.csr_array:
     ``items`` is the catalogue: every item there is, made without looking at the ratings. Which items *occur* is private: an item
     that one person alone has rated would give her away as a column of the published embedding. Ids are compared as text.
 
+    Parameters
+    ----------
+    item_ids : list, array or column of shape (n_rows,)
+        Each row's item.
+    items : list, array or column of shape (n_items,)
+        The catalogue.
+
+    Returns
+    -------
+    scipy.sparse.csr_array of shape (n_rows, n_items)
+
+    Examples
+    --------
     >>> one_hot(["tea", "milk", "tea"], items=["milk", "tea", "rum"]).toarray().tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     """

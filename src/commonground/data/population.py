@@ -93,10 +93,12 @@ class Population:
 
     @property
     def rows_are_here(self) -> bool:
+        """False: others have the rows, and give sums only; then there are neither ids nor heads here."""
         return self.kind == "table"
 
     @property
     def custody(self) -> str:
+        """For the statement: who held the rows, and what anybody saw before the noise. Empty: one operator had them all."""
         return ""
 
     @property
@@ -105,11 +107,32 @@ class Population:
         raise NotImplementedError
 
     def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
-        """All rows once, in blocks of whole people."""
+        """All rows once, in blocks of whole people.
+
+        Parameters
+        ----------
+        max_bytes : int or None, default=None
+            How large a block may be.
+
+        Yields
+        ------
+        Block
+        """
         raise NotImplementedError
 
     def sum(self, statistic: Summable[Sum]) -> Sum:
-        """Add up ``statistic.of(block)`` over blocks of whole people, wherever their rows are."""
+        """Add up ``statistic.of(block)`` over blocks of whole people, wherever their rows are.
+
+        Parameters
+        ----------
+        statistic : Summable
+            What is asked of people.
+
+        Returns
+        -------
+        Addable
+            What ``statistic.of`` gives; private.
+        """
         for change in reversed(self._changes):
             statistic = change(statistic)
         return self._sum(statistic)
@@ -118,7 +141,17 @@ class Population:
         return add_up(statistic.of(block) for block in self.blocks())
 
     def seen_through(self, change: Callable[[Any], Any]) -> Self:
-        """The same people; what is summed over them is ``change(statistic)`` in place of a statistic."""
+        """The same people; what is summed over them is ``change(statistic)`` in place of a statistic.
+
+        Parameters
+        ----------
+        change : callable
+            From a statistic to a statistic.
+
+        Returns
+        -------
+        Population
+        """
         seen = copy(self)
         seen._changes = (*self._changes, change)
         return seen
@@ -134,7 +167,17 @@ class Population:
         return float(self.n_users if self._weights is None else self._weights.sum())
 
     def weighted(self, weights: np.ndarray) -> Self:
-        """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people."""
+        """The same people, of whom each counts only so much (0 to 1) in everything that is summed over people.
+
+        Parameters
+        ----------
+        weights : array of shape (n_users,)
+            From 0 to 1.
+
+        Returns
+        -------
+        Population
+        """
         weights = np.ascontiguousarray(weights, dtype=np.float64)
         assert weights.shape == (self.n_users,)
         assert ((weights >= 0) & (weights <= 1)).all()

@@ -34,6 +34,36 @@ class RowReader(Protocol):
 class Users(Population):
     """Many people with any number of rows each; made by `from_arrays` or `from_table`.
 
+    People come in table order where each person's rows are adjacent, else sorted by id (in order of first appearance if
+    ids cannot be sorted). The rows of one person keep their order. How many rows there are is private, as is
+    `max_rows_per_user`; the number of people is public.
+
+    Parameters
+    ----------
+    people : People
+        Who there is.
+    rows : Rows
+        Theirs, grouped by person.
+    feature_names : sequence of str or None, default=None
+        In the order of columns.
+    label_name, user_name : str or None, default=None
+        Of the table's columns.
+
+    Attributes
+    ----------
+    n_users, n_features : int
+        Public.
+    n_rows, max_rows_per_user : int
+        Private.
+    sparse : bool
+        Whether rows are mostly zeros and kept so.
+    streamed : bool
+        Whether rows are read from disk.
+    budgets : array of shape (n_users,), or None
+        Everybody's own ε, where the table has them.
+
+    Examples
+    --------
     >>> users = Users.from_arrays(X=[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], y=[1, 2, 3], user_ids=["bo", "al", "bo"])
     >>> users
     Users(n_users=2, n_features=2)
@@ -42,10 +72,6 @@ class Users(Population):
     ([[1.0, 2.0], [5.0, 6.0]], [1.0, 3.0])
     >>> [(block.first, block.offsets.tolist()) for block in users.blocks()]
     [(0, [0, 1, 3])]
-
-    People come in table order where each person's rows are adjacent, else sorted by id (in order of first appearance if
-    ids cannot be sorted). The rows of one person keep their order. How many rows there are is private, as is
-    `max_rows_per_user`; the number of people is public.
     """
 
     def __init__(
@@ -76,6 +102,19 @@ class Users(Population):
 
         X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. A matrix of
         scipy.sparse stays sparse. Feature names are those given, else those of a DataFrame.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        user_ids : array of shape (n_rows,)
+            Each row's person.
+        feature_names : sequence of str or None, default=None
+            One for each column.
+
+        Returns
+        -------
+        Users
         """
         matrix = two_dimensional(X)
         if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
@@ -129,19 +168,39 @@ class Users(Population):
         Parquet may also be at any address that ``pyarrow.fs`` knows: s3://bucket/folder, gs://…, hdfs://…. Ids in a CSV are text,
         unless every one of them is a plain whole number (int64, no leading zero, sign, point or space): 007 and 7 are two people.
 
-        ``features=None`` takes every other column. ``budget`` names a column with everybody's own ε, the same in all rows of
-        a person; every fit then keeps to it (fits on the same people add up, as always). A file that needs more than
-        ``max_memory`` bytes as a matrix stays on disk. Parquet grouped by person, with few columns or row groups that are not
-        large, is read as it is; other files through a copy under ``scratch`` (default: the system's temporary folder) that is
-        removed with the object.
+        Parameters
+        ----------
+        source : DataFrame, Table or path
+            See above.
+        user, label : str, default="user_id" and "y"
+            The columns of ids and of labels.
+        features : sequence of str or None, default=None
+            None takes every other column.
+        item : str or None, default=None
+            A column of item ids, which becomes the only feature, one-hot and sparse: a row is one person's rating of one item.
+            Such tables are held in memory, a few bytes a row.
+        items : list, array or column, default=None
+            With ``item``, the list of all items there are, from the catalogue and not from this table: which items occur in it is
+            private (see ``one_hot``).
+        budget : str or None, default=None
+            A column with everybody's own ε, the same in all rows of a person; every fit then keeps to it (fits on the same people
+            add up, as always).
+        max_memory : int, default=2 GiB
+            A file that needs more than so many bytes as a matrix stays on disk. Parquet grouped by person, with few columns or
+            row groups that are not large, is read as it is; other files through a copy under ``scratch``.
+        scratch : path or None, default=None
+            Where that copy lies; it is removed with the object. None: the system's temporary folder.
+        engine : {"local", "ray"}, default="local"
+            "ray" leaves the rows of Parquet files to the workers of a Ray cluster: every fit asks them for sums, and has neither
+            rows nor heads itself. ``max_memory`` is then for each worker, and all nodes must see the files and ``scratch``.
+        address : str or None, default=None
+            Of the Ray cluster. None: one on this machine, with all its cores.
+        verbose : bool, default=False
+            Show how far the workers are.
 
-        ``engine="ray"`` leaves the rows of Parquet files to the workers of a Ray cluster at ``address`` (None: one on this
-        machine, with all its cores): every fit asks them for sums, and has neither rows nor heads itself. ``max_memory`` is
-        then for each worker, and all nodes must see the files and ``scratch``. ``verbose`` shows how far they are.
-
-        ``item`` names a column of item ids, which becomes the only feature, one-hot and sparse: a row is one person's rating of
-        one item. ``items`` is then the list of all items there are, from the catalogue and not from this table: which items
-        occur in it is private (see ``sparse.one_hot``). Such tables are held in memory, a few bytes a row.
+        Returns
+        -------
+        Users
         """
         if item is not None or items is not None:
             if engine != "local":
@@ -196,7 +255,21 @@ class Users(Population):
 
     @classmethod
     def from_opened(cls, table: Table, max_memory: int, scratch: Scratch) -> "Users":
-        """Group the rows of a table by person; every value is checked."""
+        """Group the rows of a table by person; every value is checked.
+
+        Parameters
+        ----------
+        table : Table
+            Opened by ``open_table``.
+        max_memory : int
+            A table that needs more than so many bytes stays on disk.
+        scratch : Scratch
+            Where a copy may lie.
+
+        Returns
+        -------
+        Users
+        """
         name = f"Column {table.columns.user!r}"
         id_batches, keys, _ = as_id_batches(table.user_ids, name)
         people = find_people(id_batches, name, keys)
@@ -206,7 +279,22 @@ class Users(Population):
         return cls(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
 
     def one_value_each(self, ids: Any, values: np.ndarray, column: str) -> np.ndarray:
-        """From a column that says the same in all rows of a person, one value for each person."""
+        """From a column that says the same in all rows of a person, one value for each person.
+
+        Parameters
+        ----------
+        ids : array of shape (n_rows,)
+            Each row's person.
+        values : array of shape (n_rows, 1)
+            The column.
+        column : str
+            Its name, for the error.
+
+        Returns
+        -------
+        array of shape (n_users,)
+            In the order of ``ids``.
+        """
         person = self.index_of(ids)
         of_person = np.full(self.n_users, np.nan)
         of_person[person] = values[:, 0]
@@ -225,9 +313,19 @@ class Users(Population):
     def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
         """All rows once, in blocks of whole people; the same blocks every time.
 
-        ``max_bytes=None`` means 16 MiB for a streamed table and, as rows in memory are not copied, 512 MiB for others.
-        A block takes up to half of it, since the last block is still in the caller's hands when the next one is read.
-        Only a person with more rows than that makes a larger block, alone. People who take no part (``weighted``) are left out.
+        People who take no part (``weighted``) are left out.
+
+        Parameters
+        ----------
+        max_bytes : int or None, default=None
+            None means 16 MiB for a streamed table and, as rows in memory are not copied, 512 MiB for others. A block takes up to
+            half of it, since the last block is still in the caller's hands when the next one is read. Only a person with more
+            rows than that makes a larger block, alone.
+
+        Yields
+        ------
+        Block
+            Private.
         """
         if max_bytes is None:
             max_bytes = (16 if self.streamed else 512) * 2**20
@@ -267,14 +365,35 @@ class Users(Population):
         return super()._sum(statistic) if self.reader is None else self.reader.sum(self, statistic)
 
     def scaled(self, scales: np.ndarray) -> "Users":
-        """The same people with each of their (sparse) features times a public number."""
+        """The same people with each of their (sparse) features times a public number.
+
+        Parameters
+        ----------
+        scales : array of shape (n_features,)
+            The numbers.
+
+        Returns
+        -------
+        Users
+        """
         assert isinstance(self._rows, SparseRows)
         same = copy(self)
         same._rows = self._rows.scaled(scales)
         return same
 
     def index_of(self, ids: Any) -> np.ndarray:
-        """The position of each id in `ids`, -1 for people who are not here."""
+        """The position of each id in `ids`, -1 for people who are not here.
+
+        Parameters
+        ----------
+        ids : list or array
+            Whom to look for.
+
+        Returns
+        -------
+        array of int
+            One position for each.
+        """
         if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
             raise InputError(
                 f"ids must be a list or an array of ids, got {ids!r:.80}. Write [{ids!r:.80}] for one person."
@@ -294,7 +413,18 @@ class Users(Population):
             raise InputError(f"ids holds something that cannot be an id ({error}). Pass one id per entry.") from None
 
     def rows_of(self, user_id: Any) -> tuple[np.ndarray, np.ndarray]:
-        """One person's X and y."""
+        """One person's X and y.
+
+        Parameters
+        ----------
+        user_id : object
+            As it is in ``ids``.
+
+        Returns
+        -------
+        X : array of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        """
         position = int(self.index_of([user_id])[0])
         if position < 0:
             raise UnknownUserError(f"There is no person with id {user_id!r}. Users.ids lists the people there are.")

@@ -9,12 +9,24 @@ from commonground.errors import InputError
 
 @dataclass(frozen=True, eq=False, repr=False)
 class OwnersData:
-    """Records, whose they are, and records of the same owners to test on."""
+    """Records, whose they are, and records of the same owners to test on.
 
-    X: np.ndarray  # (records, 1, side, side) float32, between 0 and 1
-    y: np.ndarray  # (records,) int64
-    owners: np.ndarray  # (records,) int64
-    users: np.ndarray  # (records,) int64, numbered across all owners
+    Parameters
+    ----------
+    X : array of shape (records, 1, side, side)
+        float32, between 0 and 1.
+    y, owners : array of shape (records,)
+        int64: the class, and whose the record is.
+    users : array of shape (records,)
+        int64, numbered across all owners.
+    test_X, test_y, test_owners : array
+        The same of the records to test on.
+    """
+
+    X: np.ndarray
+    y: np.ndarray
+    owners: np.ndarray
+    users: np.ndarray
     test_X: np.ndarray  # noqa: N815 (X as everywhere)
     test_y: np.ndarray
     test_owners: np.ndarray
@@ -24,10 +36,30 @@ def across_owners(
     X: np.ndarray, y: np.ndarray, test_X: np.ndarray, test_y: np.ndarray, *, n_owners: int, n_records: int,
     records_per_user: int = 1, seed: int = 0,
 ) -> OwnersData:  # fmt: skip
-    """``n_records`` of the records, divided evenly; each owner holds 8 of 10 classes, and all test records of its classes
-    are divided the same way (P4 §4.1). An owner's records are dealt to users by ``records_per_user``.
+    """Some of the records, divided evenly among owners of whom each holds 8 of 10 classes (P4 §4.1).
 
-    Every class is missing at one owner in five.
+    All test records of an owner's classes are divided the same way. Every class is missing at one owner in five.
+
+    Parameters
+    ----------
+    X : array of shape (records, side, side)
+        Images as bytes.
+    y : array of shape (records,)
+        Their classes.
+    test_X, test_y : array
+        The same to test on.
+    n_owners : int
+        Among how many they are divided.
+    n_records : int
+        How many of the records are.
+    records_per_user : int, default=1
+        By which an owner's records are dealt to users.
+    seed : int, default=0
+        Of the division.
+
+    Returns
+    -------
+    OwnersData
     """
     if not 0 < n_records <= len(y):
         raise InputError(f"n_records must lie between 1 and the {len(y)} records there are, got {n_records!r}.")
@@ -53,6 +85,21 @@ def across_owners(
 def digits_across_owners(n_owners: int = 16, records_per_user: int = 1, seed: int = 0) -> OwnersData:
     """scikit-learn's 1,797 digits of 8 × 8 pixels, a third of them for testing.
 
+    Parameters
+    ----------
+    n_owners : int, default=16
+        Among how many they are divided.
+    records_per_user : int, default=1
+        By which an owner's records are dealt to users.
+    seed : int, default=0
+        Of the division.
+
+    Returns
+    -------
+    OwnersData
+
+    Examples
+    --------
     >>> data = digits_across_owners(n_owners=5, seed=1)
     >>> data.X.shape, len(data.test_y), max(len(np.unique(data.y[data.owners == j])) for j in range(5))
     ((1200, 1, 8, 8), 597, 8)

@@ -13,15 +13,32 @@ class Ratings:
     """Ratings to learn from, ratings of the same people to test on, and what they were drawn from.
 
     Person j rates item a with item_means[a] + intercept_j + <embedding[a], v_j> + noise.
+
+    Parameters
+    ----------
+    users : Users
+        The ratings to learn from.
+    test_X : scipy.sparse.csr_array of shape (n_test, d)
+        The items to test on.
+    test_y, test_ids : array of shape (n_test,)
+        Their ratings, and who gave them.
+    item_means : array of shape (d,)
+        What an item is rated on average.
+    embedding : array of shape (d, k)
+        Independent standard normal; v_j has covariance taste² / k.
+    popularity : array of shape (d,)
+        Shares of all ratings.
+    noise : float
+        Standard deviation of what nobody can predict.
     """
 
     users: Users
     test_X: sparse.csr_array  # noqa: N815 (X as everywhere)
     test_y: np.ndarray
     test_ids: np.ndarray
-    item_means: np.ndarray  # (d,)
-    embedding: np.ndarray  # (d, k), independent standard normal; v_j has covariance taste² / k
-    popularity: np.ndarray  # (d,) shares of all ratings
+    item_means: np.ndarray
+    embedding: np.ndarray
+    popularity: np.ndarray
     noise: float
 
 
@@ -40,9 +57,29 @@ def make_ratings(
 ) -> Ratings:
     """Item a is chosen with probability ∝ a^−zipf; nobody rates an item twice.
 
-    ``taste``, ``spread`` and ``noise`` are the standard deviations of <embedding[a], v_j>, of item means and people's intercepts,
-    and of what nobody can predict. ``held_out`` of everybody's ratings are for testing.
+    Parameters
+    ----------
+    n_users, n_items : int, default=50_000 and 2_000
+        How many people and items there are.
+    ratings_per_user : (int, int), default=(20, 40)
+        The fewest and the most ratings of a person.
+    rank : int, default=3
+        k, the number of directions in which tastes differ.
+    taste, spread, noise : float, default=0.4, 0.3 and 0.3
+        The standard deviations of <embedding[a], v_j>, of item means and people's intercepts, and of what nobody can predict.
+    zipf : float, default=1.0
+        How much more popular the first items are.
+    held_out : int, default=5
+        So many of everybody's ratings are for testing.
+    seed : int, default=0
+        Of the draw.
 
+    Returns
+    -------
+    Ratings
+
+    Examples
+    --------
     >>> ratings = make_ratings(n_users=50, n_items=30, ratings_per_user=(10, 12), seed=1)
     >>> ratings.users, ratings.test_X.shape
     (Users(n_users=50, n_features=30), (250, 30))

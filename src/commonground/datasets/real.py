@@ -20,13 +20,23 @@ FOLDER_VARIABLE = "COMMONGROUND_DATA"
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """Features, labels, and whose rows they are; values as in the files, not scaled."""
+    """Features, labels, and whose rows they are; values as in the files, not scaled.
+
+    Parameters
+    ----------
+    X : array of shape (n_rows, …)
+    y, user_ids : array of shape (n_rows,)
+    feature_names : tuple of str or None, default=None
+        None: pixels.
+    test : DataSet or None, default=None
+        Where the data set itself sets rows aside.
+    """
 
     X: np.ndarray
     y: np.ndarray
     user_ids: np.ndarray
-    feature_names: tuple[str, ...] | None = None  # None: pixels
-    test: "DataSet | None" = None  # where the data set itself sets rows aside
+    feature_names: tuple[str, ...] | None = None
+    test: "DataSet | None" = None
 
 
 @dataclass(frozen=True)
@@ -42,6 +52,17 @@ def load(name: str) -> DataSet:
     "bank-conjoint", "camera-conjoint", "computer-survey", "jester5k" and "school" have many rows a person (or school);
     in "insurance", "mnist" and "fashion-mnist" each row is a person's.
 
+    Parameters
+    ----------
+    name : str
+        Of the data set.
+
+    Returns
+    -------
+    DataSet
+
+    Examples
+    --------
     >>> load("imagenet")
     Traceback (most recent call last):
     commonground.errors.InputError: there is no data set 'imagenet'; known are bank-conjoint, camera-conjoint, computer-survey, fashion-mnist, insurance, jester5k, mnist, school.

@@ -10,11 +10,21 @@ from commonground.errors import InputError
 
 @dataclass(frozen=True)
 class Truth:
-    """What a simulated population was drawn from: y = <x, U v_j> + noise."""
+    """What a simulated population was drawn from: y = <x, U v_j> + noise.
 
-    embedding: np.ndarray  # U (d, k), orthonormal columns
-    heads: np.ndarray  # v_j (n, k)
-    noise: float  # standard deviation of the label noise
+    Parameters
+    ----------
+    embedding : array of shape (d, k)
+        U, orthonormal columns.
+    heads : array of shape (n, k)
+        v_j.
+    noise : float
+        Standard deviation of the label noise.
+    """
+
+    embedding: np.ndarray
+    heads: np.ndarray
+    noise: float
 
 
 def make_shared_subspace(
@@ -27,8 +37,27 @@ def make_shared_subspace(
 ) -> tuple[Users, Truth]:
     """The papers' synthetic population: x ~ N(0, I), heads ~ N(0, I), one shared subspace (P1 §6, P2 §3.4).
 
-    ``rows_per_user=(low, high)`` draws every person's number of rows uniformly from low to high.
+    Parameters
+    ----------
+    n_users : int, default=20_000
+        n, how many people there are.
+    rows_per_user : int or (int, int), default=10
+        (low, high) draws every person's number of rows uniformly from low to high.
+    n_features, rank : int, default=50 and 2
+        d, and k < d, the dimension of the subspace.
+    noise : float, default=0.01
+        Standard deviation of the label noise.
+    seed : int, default=0
+        Of the draw.
 
+    Returns
+    -------
+    users : Users
+    truth : Truth
+        What they were drawn from.
+
+    Examples
+    --------
     >>> users, truth = make_shared_subspace(n_users=100, rows_per_user=(1, 5), n_features=6, seed=3)
     >>> users
     Users(n_users=100, n_features=6)
@@ -62,6 +91,25 @@ def make_margin_classes(
     <x, U v_j> is uniform from ±margin to ±1; the rest of a row lies in ``n_nuisance`` further directions, the same for
     everybody, which say nothing about the class. They mislead who has few rows and only her own.
 
+    Parameters
+    ----------
+    n_users, rows_per_user : int, default=2_000 and 10
+        How many people there are, and how many rows each has.
+    n_features, rank : int, default=50 and 1
+        d and k.
+    margin : float, default=0.5
+        Between 0 and 1.
+    n_nuisance : int, default=4
+        Directions that say nothing; with the rank at most d.
+    seed : int, default=0
+        Of the draw.
+
+    Returns
+    -------
+    Users
+
+    Examples
+    --------
     >>> X, y = make_margin_classes(n_users=5, n_features=20).rows_of(3)
     >>> X.shape, sorted(set(y.tolist()))
     ((10, 20), [-1.0, 1.0])
@@ -91,8 +139,25 @@ def segmented_budgets(
     """Everybody's own ε as P3 draws them, in random order.
 
     The conservative are uniform between the first two ``epsilons``, the pragmatists between the last two, the liberal have
-    exactly the last; ``fractions`` says how many people are which. The defaults are P3's.
+    exactly the last. The defaults are P3's.
 
+    Parameters
+    ----------
+    n_users : int
+        How many people there are.
+    fractions : (float, float, float), default=(0.34, 0.43, 0.23)
+        How many people are which.
+    epsilons : (float, float, float), default=(0.01, 0.2, 1.0)
+        Rising.
+    seed : int, default=0
+        Of the draw.
+
+    Returns
+    -------
+    array of shape (n_users,)
+
+    Examples
+    --------
     >>> budgets = segmented_budgets(1000)
     >>> [int((budgets < 0.2).sum()), int((budgets == 1.0).sum())]
     [340, 230]

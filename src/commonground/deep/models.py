@@ -14,6 +14,23 @@ class TwoBranchCNN(nn.Module):
     network is its shared part alone. Tanh keeps gradients of noisy weights bounded, and pays at small ε; P4 does not say
     what it used.
 
+    Parameters
+    ----------
+    side : int, default=28
+        Pixels along each side of an image.
+    channels : (int, int), default=(16, 32)
+        Of the two convolutions.
+    classes : int, default=10
+        How many outputs there are.
+    activation : str, default="tanh"
+        A function of ``torch``, by its name.
+    centre, scale : float, default=0.0 and 1.0
+        Public: what pixels are shifted and divided by.
+    seed : int, default=0
+        Of the initial parameters, which are public.
+
+    Examples
+    --------
     >>> model = TwoBranchCNN()
     >>> {name: sum(p.numel() for p in layer.parameters()) for name, layer in model.named_children()}
     {'conv1': 416, 'conv2': 12832, 'fc1': 15690, 'fc2': 15690}
@@ -47,6 +64,16 @@ class TwoBranchCNN(nn.Module):
         nn.init.zeros_(self.fc1.bias)
 
     def features(self, images: Tensor) -> Tensor:
+        """What both branches read: the two convolutions' output.
+
+        Parameters
+        ----------
+        images : Tensor of shape (n, 1, side, side)
+
+        Returns
+        -------
+        Tensor of shape (n, n_features)
+        """
         images = (images - self.centre) / self.scale
         hidden = self.activation(
             F.max_pool2d(self.conv1(images), 2)
@@ -54,7 +81,27 @@ class TwoBranchCNN(nn.Module):
         return self.activation(F.max_pool2d(self.conv2(hidden), 2)).flatten(1)
 
     def head(self, features: Tensor) -> Tensor:
+        """The mean of both branches.
+
+        Parameters
+        ----------
+        features : Tensor of shape (n, n_features)
+
+        Returns
+        -------
+        Tensor of shape (n, classes)
+        """
         return (self.fc1(features) + self.fc2(features)) / 2
 
     def forward(self, images: Tensor) -> Tensor:
+        """The network's outputs.
+
+        Parameters
+        ----------
+        images : Tensor of shape (n, 1, side, side)
+
+        Returns
+        -------
+        Tensor of shape (n, classes)
+        """
         return self.head(self.features(images))

@@ -210,7 +210,19 @@ class JointTrainer(BaseEstimator):
         return self.fit_owners(X, y, owners)
 
     def fit_owners(self, X: Any, y: Any, owners: Any) -> Self:
-        """Everybody's own model from the published parameters and own rows; for owners who come later, too. Costs nothing."""
+        """Everybody's own model from the published parameters and own rows; for owners who come later, too. Costs nothing.
+
+        Parameters
+        ----------
+        X, y : array-like or Tensor
+            Everybody's records and labels.
+        owners : array-like, (n,)
+            Each row's owner.
+
+        Returns
+        -------
+        self
+        """
         check_is_fitted(self, "billboard_")
         X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
@@ -218,18 +230,59 @@ class JointTrainer(BaseEstimator):
         return self
 
     def predict(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
-        """The class of each row (the raw output for a regression), by its owner's model; ``keep`` forces one candidate."""
+        """The class of each row (the raw output for a regression), by its owner's model.
+
+        Parameters
+        ----------
+        X : array-like or Tensor
+            Records.
+        owners : array-like, (n,), default=None
+            Each row's owner.
+        keep : str, default=None
+            Forces one candidate.
+
+        Returns
+        -------
+        ndarray, (n,)
+        """
         outputs = self.decision_function(X, owners, keep=keep)
         return outputs.argmax(1) if outputs.ndim == 2 and outputs.shape[1] > 1 else outputs
 
     def score(self, X: Any, y: Any, owners: Any = None, *, keep: str | None = None) -> float:
-        """Accuracy."""
+        """Accuracy.
+
+        Parameters
+        ----------
+        X, y : array-like or Tensor
+            Records and labels.
+        owners : array-like, (n,), default=None
+            Each row's owner.
+        keep : str, default=None
+            Forces one candidate.
+
+        Returns
+        -------
+        float
+        """
         return float((self.predict(X, owners, keep=keep) == np.asarray(y)).mean())
 
     def decision_function(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
         """The network's outputs; rows of unknown owners, or all without ``owners``, by the shared parameters.
 
         What one owner is answered does not depend on what others ask in the same call, not even in the last bit.
+
+        Parameters
+        ----------
+        X : array-like or Tensor
+            Records.
+        owners : array-like, (n,), default=None
+            Each row's owner.
+        keep : str, default=None
+            Forces one candidate.
+
+        Returns
+        -------
+        ndarray, (n, outputs)
         """
         check_is_fitted(self, "owners_models_")
         models, X = self.owners_models_, _as_tensor(X).to(self.device)

@@ -28,6 +28,21 @@ class PersonalModel(BaseEstimator):
     """Base of the estimators: ``fit`` publishes ``billboard_`` and keeps everybody's head for ``predict``.
 
     A subclass implements ``_publish(users, gate) -> Billboard``.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
     """
 
     billboard_: Billboard
@@ -120,7 +135,18 @@ class PersonalModel(BaseEstimator):
         return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(self._personal.weights)
 
     def spent(self, user_id: Any) -> float:
-        """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""
+        """The ε that ``fit`` has spent of this person's budget, at the δ of the statement.
+
+        Parameters
+        ----------
+        user_id : object
+            As it was given to ``fit``.
+
+        Returns
+        -------
+        float
+            At most her ε; infinite where the statement says *not private*.
+        """
         check_is_fitted(self, "billboard_")
         position = int(self._positions([user_id])[0])
         if position < 0:
@@ -149,7 +175,20 @@ class PersonalModel(BaseEstimator):
         return None if self.heads_ is None else self.heads_.own
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part."""
+        """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        users : array of shape (n_rows,), default=None
+            One id for each row.
+        strict : bool, default=False
+            Raise ``UnknownUserError`` for a person who was not in training.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
         check_is_fitted(self, "billboard_")
         board = self.billboard_
         X = check_features(X, board.n_features, board.feature_names)
@@ -173,7 +212,19 @@ class PersonalModel(BaseEstimator):
         return self.heads_.predict(board, X, position)
 
     def score(self, X: Any, y: Any, users: Any = None) -> float:
-        """R² of the personal predictions."""
+        """R² of the personal predictions.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        users : array of shape (n_rows,), default=None
+            One id for each row.
+
+        Returns
+        -------
+        float
+        """
         from sklearn.metrics import r2_score
 
         return float(r2_score(y, self.predict(X, users=users)))

@@ -32,21 +32,49 @@ class ExponentialSubspace(PersonalModel):
 
     Parameters
     ----------
-    rank : k, the number of shared directions; fewer than the features.
-    epsilon : the budget for everything that is published, per person; δ is 0.
-    recipe : "default" (a zoom: several stages, each choosing among candidates around the last choice), or "paper" (one
-        choice, from half of each person's rows, heads from the other half).
-    candidates : "random" subspaces; "net" for P1's net of width ``net_width``, where it is small enough; or the ``Billboard``
-        of an earlier release, around whose embedding candidates are drawn. That billboard **is paid for separately**.
-    n_candidates : subspaces to choose from in each stage. More cost time, and no budget.
-    n_stages : stages of the zoom; None derives it from n, d, k, n_candidates and ε. Each gets an equal part of ε.
-    net_width : φ, the Frobenius distance within which the net has a candidate for every subspace.
-    loss_bound : B, a *public* bound on a person's mean squared error, for ``recipe="paper"``; larger errors count as B.
-    fit_intercept : give each person an intercept of her own (local, free; not with ``recipe="paper"``).
-    keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
-    candidate_seed : of the candidates. They are public, and the guarantee does not depend on it.
-    simulation_seed : repeatable choices for experiments. The statement then says *simulated, not private*.
-    verbose : show a progress bar.
+    rank : int, default=1
+        k, the number of shared directions; fewer than the features.
+    epsilon : float, default=1.0
+        The budget for everything that is published, per person; δ is 0.
+    recipe : {"default", "paper"}, default="default"
+        "default" (a zoom: several stages, each choosing among candidates around the last choice), or "paper" (one choice, from
+        half of each person's rows, heads from the other half).
+    candidates : {"random", "net"} or Billboard, default="random"
+        "random" subspaces; "net" for P1's net of width ``net_width``, where it is small enough; or the ``Billboard`` of an
+        earlier release, around whose embedding candidates are drawn. That billboard **is paid for separately**.
+    n_candidates : int, default=1024
+        Subspaces to choose from in each stage. More cost time, and no budget.
+    n_stages : int or None, default=None
+        Stages of the zoom; None derives it from n, d, k, n_candidates and ε. Each gets an equal part of ε.
+    net_width : float, default=0.25
+        φ, the Frobenius distance within which the net has a candidate for every subspace.
+    loss_bound : float, default=1.0
+        B, a *public* bound on a person's mean squared error, for ``recipe="paper"``; larger errors count as B.
+    fit_intercept : bool, default=True
+        Give each person an intercept of her own (local, free; not with ``recipe="paper"``).
+    keep_heads : bool, default=True
+        Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    candidate_seed : int, default=0
+        Of the candidates. They are public, and the guarantee does not depend on it.
+    simulation_seed : int or None, default=None
+        Repeatable choices for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
 
     Notes
     -----

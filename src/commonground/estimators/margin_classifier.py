@@ -27,21 +27,57 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
     Whatever the number of features, the embedding is chosen after a random projection to a few dimensions: where people's
     classes are separated by a margin, the projection keeps them apart, and d drops out of the problem.
 
+    Labels are -1 and 1, or 0 and 1. ``decision_function`` is the score x → <x, U v_j>, ``predict`` the class on its side.
+
     Parameters
     ----------
-    rank : k, the number of shared directions; at most the projected dimensions.
-    epsilon : the budget for everything that is published, per person; δ is 0.
-    recipe : "default" (a zoom over several stages on all rows, ridge heads), or "paper" (one choice from the first half of
-        each person's rows, heads of norm Γ with the fewest errors on the second half).
-    margin : ρ. A row counts as wrong unless y <x, U v> > ρ.
-    feature_bound : r, a *public* bound on ‖x‖. Longer rows are shortened to it while the embedding is chosen.
-    head_bound : Γ, the largest norm of a head.
-    projected_dim : k'; nothing is projected where there are no more features than that. "theorem" takes
-        r² Γ² log(n m / 0.05) / ρ², which asks for more candidates than anybody can score unless the margin is large.
-    rows_per_person : m in that formula; public, as people's numbers of rows are not.
-    n_candidates, n_stages, keep_heads, candidate_seed, simulation_seed, verbose : as in ``ExponentialSubspace``.
+    rank : int, default=1
+        k, the number of shared directions; at most the projected dimensions.
+    epsilon : float, default=1.0
+        The budget for everything that is published, per person; δ is 0.
+    recipe : {"default", "paper"}, default="default"
+        "default" (a zoom over several stages on all rows, ridge heads), or "paper" (one choice from the first half of each
+        person's rows, heads of norm Γ with the fewest errors on the second half).
+    margin : float, default=0.1
+        ρ. A row counts as wrong unless y <x, U v> > ρ.
+    feature_bound : float, default=1.0
+        r, a *public* bound on ‖x‖. Longer rows are shortened to it while the embedding is chosen.
+    head_bound : float, default=1.0
+        Γ, the largest norm of a head.
+    projected_dim : int or "theorem", default=8
+        k'; nothing is projected where there are no more features than that. "theorem" takes r² Γ² log(n m / 0.05) / ρ², which
+        asks for more candidates than anybody can score unless the margin is large.
+    rows_per_person : int, default=10
+        m in that formula; public, as people's numbers of rows are not.
+    n_candidates : int, default=1024
+        Subspaces to choose from in each stage. More cost time, and no budget.
+    n_stages : int or None, default=None
+        Stages of the zoom; None derives it from k', k and n_candidates. Each gets an equal part of ε.
+    keep_heads : bool, default=True
+        Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    candidate_seed : int, default=0
+        Of the projection and the candidates, which are public.
+    simulation_seed : int or None, default=None
+        Repeatable choices for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
 
-    Labels are -1 and 1, or 0 and 1. ``decision_function`` is the score x → <x, U v_j>, ``predict`` the class on its side.
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
+    classes_ : array of shape (2,)
+        The two classes as the labels write them; stays with the model and is not published.
 
     Notes
     -----
@@ -159,16 +195,57 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
                 raise InputError(f"{what} of {name} must be an integer >= {least}, got {value!r}.")
 
     def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """<x, U v_j> for each row: positive for the second class. 0 for a person nobody knows."""
+        """<x, U v_j> for each row: positive for the second class. 0 for a person nobody knows.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        users : array of shape (n_rows,), default=None
+            One id for each row.
+        strict : bool, default=False
+            Raise ``UnknownUserError`` for a person who was not in training.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+        """
         return super().predict(X, users, strict=strict)
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """The class of each row by its person's own head; the first class where there is no head to ask."""
+        """The class of each row by its person's own head; the first class where there is no head to ask.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        users : array of shape (n_rows,), default=None
+            One id for each row.
+        strict : bool, default=False
+            As in ``decision_function``.
+
+        Returns
+        -------
+        array of shape (n_rows,)
+            Of ``classes_``.
+        """
         positive = self.decision_function(X, users, strict=strict) > 0
         return self.classes_[positive.astype(int)]
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
-        """The share of rows that are classified correctly."""
+        """The share of rows that are classified correctly.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        y : array of shape (n_rows,)
+        users : array of shape (n_rows,), default=None
+            One id for each row.
+        sample_weight : array of shape (n_rows,), default=None
+            How much each row counts.
+
+        Returns
+        -------
+        float
+        """
         from sklearn.metrics import accuracy_score
 
         return float(accuracy_score(y, self.predict(X, users=users), sample_weight=sample_weight))

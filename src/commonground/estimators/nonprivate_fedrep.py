@@ -16,6 +16,34 @@ from commonground.statistics.statistic import SharedModel
 class NonPrivateFedRep(PersonalModel):
     """The least-squares shared embedding, by variable projection: heads at their optimum, L-BFGS on the embedding.
 
+    Parameters
+    ----------
+    rank : int, default=2
+        k, the number of shared directions; fewer than the features.
+    fit_intercept : bool, default=True
+        Give each person an intercept of her own.
+    shared_mean : bool, default=True
+        Learn a shared linear model w₀, too.
+    max_iterations : int, default=300
+        Of L-BFGS.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
+
+    Notes
+    -----
     **Guarantee.** None. The statement says so; do not publish it.
 
     Examples

@@ -20,10 +20,27 @@ class OwnDataOnly(PersonalModel):
 
     Parameters
     ----------
-    towards : what the coefficients are pulled to. None: zero; nothing is shared and no budget is needed. A ``Billboard``:
-        its shared mean, for example that of a private ``SingleModel``. "pooled": the least-squares model of all rows
-        together, which is **not private**; a strong baseline all the same.
-    fit_intercept : give each person an intercept of her own.
+    towards : Billboard, "pooled" or None, default=None
+        What the coefficients are pulled to. None: zero; nothing is shared and no budget is needed. A ``Billboard``: its shared
+        mean, for example that of a private ``SingleModel``. "pooled": the least-squares model of all rows together, which is
+        **not private**; a strong baseline all the same.
+    fit_intercept : bool, default=True
+        Give each person an intercept of her own.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
 
     Examples
     --------

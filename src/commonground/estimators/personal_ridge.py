@@ -35,21 +35,45 @@ class PersonalBudgetRidge(PersonalModel):
 
     Parameters
     ----------
-    method : "statistics" (ours): noisy second moments, each person's scaled to her budget; (ε_i, δ).
+    method : {"statistics", "reweight", "sample", "uniform"}, default="statistics"
+        "statistics" (ours): noisy second moments, each person's scaled to her budget; (ε_i, δ).
         "reweight" (PDP-OP): the ridge solution with weights ∝ ε_i plus L2-Laplace noise; ε_i, δ = 0.
         "sample" (Jorgensen et al.): people drawn with a probability that rises with ε_i, then the same at one level.
         "uniform": everybody at the smallest ε.
-    alpha : λ of the ridge loss mean (y − θᵀx)² + λ‖θ‖², features scaled to [0, 1] and labels to at most 1 in size. None lets
+    alpha : float or None, default=None
+        λ of the ridge loss mean (y − θᵀx)² + λ‖θ‖², features scaled to [0, 1] and labels to at most 1 in size. None lets
         "statistics" choose from the known noise; the other methods need one.
-    feature_bounds, label_bounds : (low, high), public: numbers, or for features one each. Values outside are moved to them.
-    budgets : everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where
-        each row is a person), or one number. Who has 0 takes no part. None: those of the table.
-    delta : of "statistics", 1e-6 by default. The other methods have δ = 0.
-    threshold : of "sample": "max" or "mean" of the budgets, or a number.
-    coefficient_bound : P3's B for "reweight", "sample" and "uniform": a public bound on ‖θ‖ in scaled units, kept to by
-        solving within that ball. None: B(λ), which no ridge solution exceeds.
-    fit_intercept : shared, as one more feature that is always 1.
-    simulation_seed : repeatable noise for experiments; not private.
+    feature_bounds, label_bounds : (low, high), default=None
+        Public: numbers, or for features one each. Values outside are moved to them. Both are needed.
+    budgets : mapping, sequence of float, float or None, default=None
+        Everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where each row
+        is a person), or one number. Who has 0 takes no part. None: those of the table.
+    delta : float or None, default=None
+        Of "statistics"; None means 1e-6. The other methods have δ = 0.
+    threshold : {"max", "mean"} or float, default="max"
+        Of "sample": "max" or "mean" of the budgets, or a number.
+    coefficient_bound : float or None, default=None
+        P3's B for "reweight", "sample" and "uniform": a public bound on ‖θ‖ in scaled units, kept to by solving within that
+        ball. None: B(λ), which no ridge solution exceeds.
+    fit_intercept : bool, default=True
+        Shared, as one more feature that is always 1.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments; not private.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
 
     Notes
     -----
@@ -104,7 +128,22 @@ class PersonalBudgetRidge(PersonalModel):
         self.simulation_seed = simulation_seed
 
     def fit(self, X: Any, y: Any = None, users: Any = None, **kwargs: Any) -> Self:
-        """As for every estimator; without ``users=`` each row is a person of her own, called by its number."""
+        """As for every estimator; without ``users=`` each row is a person of her own, called by its number.
+
+        Parameters
+        ----------
+        X : Users or array of shape (n_rows, n_features)
+        y : array of shape (n_rows,), default=None
+            Labels, with plain arrays.
+        users : array of shape (n_rows,), default=None
+            One id for each row, with plain arrays.
+        **kwargs : Any
+            ``ledger`` and ``gate``, as for every estimator.
+
+        Returns
+        -------
+        self
+        """
         if y is not None and users is None and not isinstance(X, Population):
             X, y, users = Users.from_arrays(X, y, np.arange(len(y))), None, None
         return super().fit(X, y, users, **kwargs)
@@ -197,7 +236,18 @@ class PersonalBudgetRidge(PersonalModel):
         )
 
     def spent(self, user_id: Any) -> float:
-        """The ε that ``fit`` has spent of this person's budget, at the δ of the statement."""
+        """The ε that ``fit`` has spent of this person's budget, at the δ of the statement.
+
+        Parameters
+        ----------
+        user_id : object
+            As it was given to ``fit``, or the number of her row.
+
+        Returns
+        -------
+        float
+            At most her ε.
+        """
         whole = super().spent(user_id)
         statement = self.billboard_.statement
         if statement.recipe != "sample":

@@ -36,7 +36,36 @@ PLAN = Plan(
 class SingleModel(PersonalModel):
     """Linear regression with the same coefficients for everybody, private for every person.
 
-    Parameters are those of ``PrivateFedRep``. Each person's mean gradient counts once, whatever her number of rows.
+    Each person's mean gradient counts once, whatever her number of rows.
+
+    Parameters
+    ----------
+    epsilon, delta : float, default=1.0 and 1e-6
+        The budget for everything that is published, per person.
+    budgets : mapping, sequence of float, float or None, default=None
+        Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
+        ``users.ids``. Who has 0 takes no part. None: those of the table, if it has them.
+    fit_intercept : bool, default=True
+        Shared: nobody has one of her own.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
 
     Notes
     -----

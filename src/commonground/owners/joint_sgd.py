@@ -7,6 +7,7 @@ How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winso
 import math
 import warnings
 from collections.abc import Callable
+from inspect import cleandoc
 from typing import Any, Self
 
 import numpy as np
@@ -69,6 +70,8 @@ class _JointSGD(BaseEstimator):
         u and the statement of what it cost: all that is published.
     owner_ids_ : ndarray
         The owners, in order. What each keeps is its own.
+    n_features_in_ : int
+        How many features there are, without the ones of the intercept.
 
     Notes
     -----
@@ -253,11 +256,33 @@ class JointSGDRegressor(_JointSGD):
     _n_outputs, _errors, _solve = 1, staticmethod(regression_errors), staticmethod(ridge_fit)
 
     def predict(self, X: Any, owners: Any = None) -> np.ndarray:
-        """By the row's owner's coefficients; rows of unknown owners, or without ``owners``, by the shared ones."""
+        """By the row's owner's coefficients; rows of unknown owners, or without ``owners``, by the shared ones.
+
+        Parameters
+        ----------
+        X : array-like, (n, d)
+        owners : array-like, (n,), default=None
+            Each row's owner.
+
+        Returns
+        -------
+        ndarray, (n,)
+        """
         return self._scores(X, owners)[:, 0]
 
     def score(self, X: Any, y: Any, owners: Any = None) -> float:
-        """R²."""
+        """R².
+
+        Parameters
+        ----------
+        X, y : array-like, (n, d) and (n,)
+        owners : array-like, (n,), default=None
+            Each row's owner.
+
+        Returns
+        -------
+        float
+        """
         from sklearn.metrics import r2_score
 
         return float(r2_score(y, self.predict(X, owners)))
@@ -270,10 +295,18 @@ class JointSGDRegressor(_JointSGD):
 
 
 class JointSGDClassifier(_JointSGD):
-    __doc__ = (_JointSGD.__doc__ or "").replace(
-        "Learning across owners; see JointSGDRegressor and JointSGDClassifier.",
-        "Logistic regression across owners (P4). ``classes`` names all classes there can be: which occur is private.",
-        1,
+    __doc__ = (
+        cleandoc(_JointSGD.__doc__ or "")
+        .replace(
+            "Learning across owners; see JointSGDRegressor and JointSGDClassifier.",
+            "Logistic regression across owners (P4).",
+            1,
+        )
+        .replace(
+            "epsilon, delta :",
+            "classes : sequence, default=(0, 1)\n    All classes there can be: which occur is private.\nepsilon, delta :",
+            1,
+        )
     )
     _errors, _solve = staticmethod(classification_errors), staticmethod(cross_entropy_fit)
 
@@ -295,11 +328,33 @@ class JointSGDClassifier(_JointSGD):
         return len(self.classes)
 
     def predict(self, X: Any, owners: Any = None) -> np.ndarray:
-        """The likeliest class, by the row's owner's coefficients."""
+        """The likeliest class, by the row's owner's coefficients.
+
+        Parameters
+        ----------
+        X : array-like, (n, d)
+        owners : array-like, (n,), default=None
+            Each row's owner.
+
+        Returns
+        -------
+        ndarray, (n,)
+        """
         return np.asarray(self.classes)[self._scores(X, owners).argmax(axis=1)]
 
     def score(self, X: Any, y: Any, owners: Any = None) -> float:
-        """Accuracy."""
+        """Accuracy.
+
+        Parameters
+        ----------
+        X, y : array-like, (n, d) and (n,)
+        owners : array-like, (n,), default=None
+            Each row's owner.
+
+        Returns
+        -------
+        float
+        """
         return float((self.predict(X, owners) == np.asarray(y)).mean())
 
     def _labels(self, y: Any) -> np.ndarray:

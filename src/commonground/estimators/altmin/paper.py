@@ -39,13 +39,25 @@ from commonground.statistics.paper.altmin import NormalisedPairs, System, System
 
 @dataclass(frozen=True)
 class AltMinSettings:
-    """The hyper-parameters of P1's experiments (its section 6)."""
+    """The hyper-parameters of P1's experiments (its section 6).
 
-    n_rounds: int = 5  # T, the number of groups, or of epochs
-    schedule: str = "epochs"  # or "groups"
-    model_clip: float = 1e-4  # η
-    response_clip: float = 1e-4  # ζ
-    rows_per_user: int = 10  # m, public
+    Parameters
+    ----------
+    n_rounds : int, default=5
+        T, the number of groups, or of epochs.
+    schedule : {"epochs", "groups"}, default="epochs"
+        Everybody in each round, or a group of people for each.
+    model_clip, response_clip : float, default=1e-4
+        η and ζ.
+    rows_per_user : int, default=10
+        m, public.
+    """
+
+    n_rounds: int = 5
+    schedule: str = "epochs"
+    model_clip: float = 1e-4
+    response_clip: float = 1e-4
+    rows_per_user: int = 10
 
     def __post_init__(self) -> None:
         if self.schedule not in ("epochs", "groups"):

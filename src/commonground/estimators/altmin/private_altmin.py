@@ -62,20 +62,47 @@ class PrivateAltMin(PersonalModel):
 
     Parameters
     ----------
-    rank : k, the number of shared directions; fewer than the features.
-    epsilon, delta : the budget for everything that is published, per person.
-    budgets : everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order
-        of ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
-    loss : "square"; "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with
-        outliers, judged by each person's own spread.
-    recipe : "default" (below), or "paper" for P1's algorithms line by line (see ``altmin_paper``; square loss only).
-    fit_intercept : give each person an intercept of her own (local, free).
-    shared_mean : release a shared linear model w₀ first (paid for).
-    n_rounds : rounds of the default recipe; None means 16.
-    keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
-    simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
-    verbose : show a progress bar.
-    paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P1's experiments.
+    rank : int, default=2
+        k, the number of shared directions; fewer than the features.
+    epsilon, delta : float, default=1.0 and 1e-6
+        The budget for everything that is published, per person.
+    budgets : mapping, sequence of float, float or None, default=None
+        Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
+        ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
+    loss : {"square", "logistic", "huber"}, default="square"
+        "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with outliers, judged
+        by each person's own spread.
+    recipe : {"default", "paper"}, default="default"
+        "default" (below), or "paper" for P1's algorithms line by line (see ``altmin.paper``; square loss only).
+    fit_intercept : bool, default=True
+        Give each person an intercept of her own (local, free).
+    shared_mean : bool, default=True
+        Release a shared linear model w₀ first (paid for).
+    n_rounds : int or None, default=None
+        Rounds of the default recipe; None means 16.
+    keep_heads : bool, default=True
+        Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
+    paper_settings : AltMinSettings or None, default=None
+        Hyper-parameters of ``recipe="paper"``; None means those of P1's experiments.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
 
     Notes
     -----
@@ -240,7 +267,20 @@ class PrivateAltMin(PersonalModel):
         return sums_from
 
     def predict_proba(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """(rows, 2) probabilities of no and yes; for loss="logistic"."""
+        """Probabilities of no and yes; for loss="logistic".
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+        users : array of shape (n_rows,), default=None
+            One id for each row.
+        strict : bool, default=False
+            As in ``predict``.
+
+        Returns
+        -------
+        array of shape (n_rows, 2)
+        """
         if self.loss != "logistic":
             raise InputError(f"probabilities need loss='logistic', this model has loss={self.loss!r}. Use predict.")
         yes = 1.0 / (1.0 + np.exp(-np.clip(self.predict(X, users, strict=strict), -700, 700)))

@@ -29,13 +29,27 @@ from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 
 @dataclass(frozen=True)
 class PaperSettings:
-    """The hyper-parameters of P2's experiments (its appendix B.4)."""
+    """The hyper-parameters of P2's experiments (its appendix B.4).
 
-    n_rounds: int = 5  # T
-    learning_rate: float = 2.5  # η
-    clip_norm: float = 10.0  # ψ
-    init_clip_norm: float | None = None  # ψ_init; None means d, the order that Lemma 12 asks for
-    rows_per_user: int = 10  # m, public: the paper gives everybody the same number of rows
+    Parameters
+    ----------
+    n_rounds : int, default=5
+        T.
+    learning_rate : float, default=2.5
+        η.
+    clip_norm : float, default=10.0
+        ψ.
+    init_clip_norm : float or None, default=None
+        ψ_init; None means d, the order that Lemma 12 asks for.
+    rows_per_user : int, default=10
+        m, public: the paper gives everybody the same number of rows.
+    """
+
+    n_rounds: int = 5
+    learning_rate: float = 2.5
+    clip_norm: float = 10.0
+    init_clip_norm: float | None = None
+    rows_per_user: int = 10
 
 
 def paper_embedding(users: Population, rank: int, budget: Budget, gate: Gate, settings: PaperSettings) -> np.ndarray:

@@ -32,24 +32,52 @@ class PrivateFedRep(PersonalModel):
 
     Parameters
     ----------
-    rank : k, the number of shared directions; fewer than the features. "auto": as many, up to 20, as stand out of the known
-        noise of the released start (free); ``billboard_.rank`` tells.
-    epsilon, delta : the budget for everything that is published, per person.
-    budgets : everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order
-        of ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
-    recipe : "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep_paper``).
-    fit_intercept : give each person an intercept of her own (local, free).
-    shared_mean : release a shared linear model w₀ first (paid for).
-    n_rounds : gradient rounds of the default recipe. None means 16, or 192 smaller ones where people are few
-        (``few_people``; without a shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
-    local_choice : each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is
-        clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
+    rank : int or "auto", default=2
+        k, the number of shared directions; fewer than the features. "auto": as many, up to 20, as stand out of the known noise
+        of the released start (free); ``billboard_.rank`` tells.
+    epsilon, delta : float, default=1.0 and 1e-6
+        The budget for everything that is published, per person.
+    budgets : mapping, sequence of float, float or None, default=None
+        Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
+        ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
+    recipe : {"default", "paper"}, default="default"
+        "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep.paper``).
+    fit_intercept : bool, default=True
+        Give each person an intercept of her own (local, free).
+    shared_mean : bool, default=True
+        Release a shared linear model w₀ first (paid for).
+    n_rounds : int or None, default=None
+        Gradient rounds of the default recipe. None means 16, or 192 smaller ones where people are few (``few_people``; without a
+        shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
+    local_choice : bool, default=True
+        Each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is clearly
+        better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
         (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
-    keep_heads : fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
-    device : "cpu", or "cuda" for a GPU that holds the rows and reads them in each round (extra ``gpu``).
-    simulation_seed : repeatable noise for experiments. The statement then says *simulated, not private*.
-    verbose : show a progress bar.
-    paper_settings : hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
+    keep_heads : bool, default=True
+        Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    device : {"cpu", "cuda"}, default="cpu"
+        "cuda" for a GPU that holds the rows and reads them in each round (extra ``gpu``).
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
+    paper_settings : PaperSettings or None, default=None
+        Hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
+
+    Attributes
+    ----------
+    billboard_ : Billboard
+        All that is published: the shared part, and the statement of what it cost everybody.
+    heads_ : HeadTable or None
+        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
 
     Notes
     -----
@@ -74,7 +102,7 @@ class PrivateFedRep(PersonalModel):
     those of ``few_people``, and features, heads and w₀ cost nothing. Their Gaussian costs μ are shares of the μ of
     (ε, δ) (``PLAN``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
     with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
-    ``fedrep_sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
+    ``fedrep.sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
     in place of u_j u_jᵀ. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
