@@ -11,7 +11,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests that run side by side have one compiled thread each; a test that wants two says so. Results do not depend on it."""
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if "PYTEST_XDIST_WORKER" in os.environ or "ONE_THREAD" in os.environ:
         import numba
 
         numba.set_num_threads(1)

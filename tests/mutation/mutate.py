@@ -208,6 +208,7 @@ class Copy:
             **{name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"},
             "PYTHONPATH": str(self.folder / "src"),  # comes before the editable installation
             "PYTHONDONTWRITEBYTECODE": "1",
+            "ONE_THREAD": "1",  # several faults are tried at a time
         }
 
     def check_import(self) -> None:
@@ -219,7 +220,7 @@ class Copy:
         if Path(found.stdout.strip()) != expected:
             raise SystemExit(f"the tests would import {found.stdout.strip()}, not the copy {expected}")
 
-    def run(self, tests: tuple[str, ...], workers: int = 0) -> Outcome:
+    def run(self, tests: tuple[str, ...], workers: int = 0, limit: float | None = HANGS_AFTER) -> Outcome:
         started = time.perf_counter()
         report = self.folder / "report.xml"
         report.unlink(missing_ok=True)
@@ -229,10 +230,10 @@ class Copy:
         environment = self.environment()
         try:
             done = subprocess.run(
-                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=HANGS_AFTER, check=False
+                command, cwd=self.folder, env=environment, capture_output=True, text=True, timeout=limit, check=False
             )  # fmt: skip
         except subprocess.TimeoutExpired:
-            return Outcome(f"no answer in {HANGS_AFTER} s", time.perf_counter() - started)
+            return Outcome(f"no answer in {limit} s", time.perf_counter() - started)
         seconds = time.perf_counter() - started
         if done.returncode == 0:
             return Outcome(None, seconds)
@@ -288,7 +289,7 @@ def main() -> int:
         every_test = tuple(sorted({test for fault in faults for test in fault.tests}))
 
         copies[0].check_import()
-        outcome = copies[0].run(every_test, workers=arguments.jobs)
+        outcome = copies[0].run(every_test, workers=arguments.jobs, limit=None)
         if outcome.failed is not None:
             console.print(outcome.output, markup=False)
             console.print(f"Without any fault {outcome.failed} fails: correct that first.")
