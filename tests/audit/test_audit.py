@@ -267,7 +267,7 @@ def test_a_population_replays_itself(recipe: str) -> None:
     found = evidence(fit, transcript, pair.without, TARGET)
     assert not found.certain
     np.testing.assert_array_equal(found.log_ratios, 0.0)
-    seen, again = transcript.events, fit(pair.without, 5).billboard_.statement.events
+    seen, again = transcript.events, fit(pair.without, 5, Recorder()).billboard_.statement.events
     if recipe == "federation-nodes":  # nodes draw real noise, so another fit clips elsewhere
         assert [event.name for event in seen] == [event.name for event in again], "a release passed unseen"
     else:

@@ -100,7 +100,7 @@ def test_the_same_seed_gives_the_same_billboard(cluster: Any, folder: Path, name
         there = cg.Users.from_table(
             f"file://{folder / table}", features=FEATURES, engine="ray", address=cluster.address, **budget, **options
         )
-        assert repr(here) == repr(there)
+        assert (here.n_users, here.n_features) == (there.n_users, there.n_features)
         same_numbers(LEARNERS[name]().fit(here).billboard_, LEARNERS[name]().fit(there).billboard_)
 
 

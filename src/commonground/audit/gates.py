@@ -48,7 +48,7 @@ class Recorder:
         self.parts: list[BoundedSum] = []  # of the last sum that is noised where its people are
 
     def gate(self, ledger: Ledger, randomness: Randomness) -> Gate:
-        return _RecordingGate(ledger, randomness, by=self)
+        return RecordingGate(ledger, randomness, by=self)
 
     def node_gate(self, ledger: Ledger, randomness: Randomness) -> Gate:
         return _NodeGate(ledger, randomness, parts=self.parts)
@@ -63,7 +63,7 @@ class Recorder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _RecordingGate(Gate):
+class RecordingGate(Gate):
     by: Recorder = field(repr=False)
 
     def release(self, private: BoundedSum | ScatteredSum, mu: float) -> Release:
@@ -107,7 +107,7 @@ class Replayer(Recorder):
         self.sums: list[Private] = []
 
     def gate(self, ledger: Ledger, randomness: Randomness) -> Gate:
-        return _ReplayingGate(ledger, randomness, by=self)
+        return ReplayingGate(ledger, randomness, by=self)
 
     def node_gate(self, ledger: Ledger, randomness: Randomness) -> Gate:
         return _UnnoisedGate(ledger, randomness, parts=self.parts)
@@ -121,7 +121,7 @@ class Replayer(Recorder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _ReplayingGate(Gate):
+class ReplayingGate(Gate):
     by: Replayer = field(repr=False)
 
     def release(self, private: BoundedSum | ScatteredSum, mu: float) -> Release:
