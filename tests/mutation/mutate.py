@@ -162,9 +162,10 @@ class Copy:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.kept = folder, folder / "compiled"
-        for name in ("src", "tests", "benchmarks"):
+        for name in ("src", "tests", "benchmarks", "docs", "examples"):
             shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("*.pyc", "*.egg-info"))
-        shutil.copy2(ROOT / "pyproject.toml", folder)
+        for name in ("pyproject.toml", "README.md"):
+            shutil.copy2(ROOT / name, folder)
         self.places = places_in(folder / PACKAGE)
 
     def compiled(self, folder: Path) -> list[Path]:
