@@ -100,7 +100,7 @@ class PrivateFedRep(PersonalModel):
     size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
     (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Where people are few, the start is three such sums of u_j u_jᵀ, rounds are
     those of ``few_people``, and features, heads and w₀ cost nothing. Their Gaussian costs μ are shares of the μ of
-    (ε, δ) (``PLAN``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
+    (ε, δ) (``many_people.PLAN``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
     with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
     ``fedrep.sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
     in place of u_j u_jᵀ. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
