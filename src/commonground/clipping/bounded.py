@@ -1,7 +1,7 @@
 """A private value with the most that one person can move it: what the gate takes, and nothing else."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numba import njit
@@ -24,10 +24,6 @@ class BoundedSum:
 
     def __repr__(self) -> str:
         return f"<BoundedSum {self.name!r}: private, sensitivity {self.sensitivity:.6g}>"
-
-    def in_units_of(self, unit: float) -> "BoundedSum":
-        """The same sum, counted in a public unit."""
-        return replace(self, value=self.value / unit, sensitivity=self.sensitivity / unit)
 
 
 def rounding_margin(n_users: int) -> float:
