@@ -44,6 +44,14 @@ def test_the_verbs_of_the_gate_are_called_by_the_gate_alone() -> None:
         assert users_of(f"commonground.gate.{verb}") == {"gate/gate.py"}, verb
 
 
+def test_who_makes_a_gate() -> None:
+    """One for each fit, by the base of estimators, and one for each node; a second gate would pass by ledger and statement."""
+    made = {name for name, text in FILES.items() if re.search(r"\bGate\(|\bgate\(\*|= gate\(|else gate\(", text)}
+    assert made - {"gate/gate.py"} == {"estimators/base.py", "federated/node.py", "reproduce/p2.py"}
+    others = {name for name, text in FILES.items() if re.search(r"replace\(self\.gate", text)}
+    assert others == {"estimators/altmin/disjoint_groups.py"}  # what the first group has paid for
+
+
 def test_shipped_code_needs_no_mock_but_to_break_itself() -> None:
     assert users_of("unittest") <= {"audit/broken.py", "audit/sampled.py"}
 

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.audit.gates import Recorder
 from commonground.data.population import Population
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.capabilities import CAPABILITIES, Capabilities
@@ -125,6 +126,38 @@ def test_a_refusal_says_who_can() -> None:
         InputError, match=r"SingleModel has no version for sparse rows, which PrivateFedRep can be given"
     ):
         cg.SingleModel().fit(sparse.csr_array(X), y, users=ids)
+
+
+def test_a_class_made_from_another_can_do_no_more() -> None:
+    """Whatever its name, and however it passes its parameters on."""
+
+    class Pooled(cg.OwnDataOnly):
+        pass
+
+    class Ours(cg.PrivateFedRep):
+        def __init__(self, epsilon: float = 4.0) -> None:
+            super().__init__(1, epsilon, recipe="paper", budgets=np.linspace(1.0, 4.0, N))
+
+    X, y, ids = rows()
+    users = cg.Users.from_arrays(X, y, ids)
+    with pytest.raises(BudgetError, match="declares no budget"):
+        Pooled("pooled").fit(users, ledger=InMemoryLedger(Budget(1.0, 1e-6)))
+    with pytest.raises(InputError, match="no version for personal budgets"):
+        Ours().fit(users)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_gate_that_watches_is_not_for_publication() -> None:
+    """It has seen what is behind the noise: its board says so, and no ledger vouches for it."""
+    X, y, ids = rows()
+    model, watch = cg.SingleModel(4.0), Recorder()
+    board = model.fit(X, y, users=ids, gate=watch.gate).billboard_
+    assert watch.passages
+    assert board.statement.simulated
+    assert "NOT PRIVATE" in str(board.statement)
+    assert not model.fit(X, y, users=ids).billboard_.statement.simulated
+    with pytest.raises(InputError, match="gate= is for audits"):
+        model.fit(X, y, users=ids, gate=watch.gate, ledger=InMemoryLedger(Budget(4.0, 1e-6)))
 
 
 def test_the_table_in_the_documentation_is_this_one() -> None:

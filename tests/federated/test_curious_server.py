@@ -89,7 +89,7 @@ def refused(node: Node, records: RecordDict) -> str:
     config, arrays = unpack(node.answer(records))
     assert list(config) == ["refused"], f"answered {config}"
     assert arrays == {}
-    assert node.gate.events == (), "a refusal costs nothing"  # type: ignore[union-attr]
+    assert node.gate.ledger.events == (), "a refusal costs nothing"  # type: ignore[union-attr]
     return str(config["refused"])
 
 
@@ -124,7 +124,7 @@ def test_thresholds_on_the_grid_are_answered(node: Node, edge: int) -> None:
     config, arrays = unpack(node.answer(mean_feature_question(110, edge)))
     assert config == {"people": N}
     assert arrays["value"].shape == (1, D)
-    (event,) = node.gate.events  # type: ignore[union-attr]
+    (event,) = node.gate.ledger.events  # type: ignore[union-attr]
     assert event.sensitivity == pytest.approx(2 * lower_edge(edge))
 
 

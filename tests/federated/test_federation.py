@@ -23,6 +23,7 @@ from commonground.federated.flower import client_app
 from commonground.federated.node import Node, node_of
 from commonground.federated.questions import CATALOGUE, METHODS, Noised, Question
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
+from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
@@ -188,7 +189,7 @@ def test_a_node_answers_what_it_knows_and_nothing_else(users: cg.Users, question
     config, arrays = ask(node, question)
     assert list(config) == ["refused"]
     assert arrays == {}
-    assert node.gate.events == ()  # type: ignore[union-attr]
+    assert node.gate.ledger.events == ()  # type: ignore[union-attr]
 
 
 def test_a_node_keeps_its_own_budget(users: cg.Users) -> None:
@@ -200,7 +201,7 @@ def test_a_node_keeps_its_own_budget(users: cg.Users) -> None:
         ("refused" in answer) for answer in answers
     ] == [False] * 4 + [True] * 2
     assert answers[-1] == {"refused": "its own budget does not allow it"}
-    assert all(event.mu == mu and event.supported for event in node.gate.events)  # type: ignore[union-attr]
+    assert all(event.mu == mu and event.supported for event in node.gate.ledger.events)  # type: ignore[union-attr]
 
 
 def test_a_node_that_fails_does_not_say_why(users: cg.Users, caplog: pytest.LogCaptureFixture) -> None:
@@ -222,6 +223,8 @@ def test_a_node_needs_a_budget_for_noise_of_its_own(users: cg.Users) -> None:
         Node(users, "clinic", "nodes")
     with pytest.raises(InputError, match="trust of a node"):
         Node(users, "clinic", "everybody")
+    with pytest.raises(InputError, match="cannot be simulated"):
+        Node(users, "clinic", "nodes", Gate(InMemoryLedger(Budget(1.0, 1e-6)), randomness_from(0)))
 
 
 def test_the_app_for_flowers_own_commands(users: cg.Users, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

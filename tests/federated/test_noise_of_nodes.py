@@ -83,7 +83,7 @@ def test_noise_of_one_node_and_of_all(users: cg.Users) -> None:
         assert looks_like(unpack(message)[1]["value"] - own, sigma / math.sqrt(2))
     assert [event.mu for event in gate.events] == [0.5]
     for node in link.members:
-        assert [event.mu for event in node.gate.events] == [0.5 * math.sqrt(2)]
+        assert [event.mu for event in node.gate.ledger.events] == [0.5 * math.sqrt(2)]
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_all_nodes_bound_alike(users: cg.Users) -> None:
     node = nodes_of(users, 3, "nodes", 500.0)[0]
     wanted = Noised("bounded", (), "d", 0.5, people=10**9)
     node.answer(pack_question(Question(Directions(mean_model(np.zeros(40))), wanted)))
-    (event,) = node.gate.events
+    (event,) = node.gate.ledger.events
     assert event.sensitivity > math.sqrt(2) * 1.05
 
 

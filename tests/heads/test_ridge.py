@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from sklearn.linear_model import Ridge
 
+import commonground as cg
 from commonground.data.users import Block
 from commonground.heads.ridge import STRENGTHS, fit_heads
-from commonground.heads.table import Head
+from commonground.heads.table import Head, HeadTable
 from populations import ragged_block
 
 
@@ -108,3 +109,11 @@ def test_units_do_not_matter_even_at_the_ends_of_the_float_range(power: int, row
     far = fit_head(np.ldexp(X, power), np.ldexp(y, power), U, None, 0.0, local_intercept)
     np.testing.assert_array_equal(far.weights, usual.weights)
     assert far.intercept == np.ldexp(usual.intercept, power)
+
+
+def test_who_takes_no_part_has_a_head_of_her_own() -> None:
+    """Blocks of those who take part leave out the others; the table of heads has everybody's in her own place."""
+    users, _ = cg.datasets.make_shared_subspace(n_users=5, rows_per_user=6, n_features=4, rank=1, seed=0)
+    board = cg.NonPrivateFedRep(1, max_iterations=2).fit(users).billboard_
+    some = users.weighted(np.array([0.0, 1.0, 0.0, 1.0, 1.0]))
+    np.testing.assert_array_equal(HeadTable.fit(board, some).weights, HeadTable.fit(board, users).weights)

@@ -1,7 +1,7 @@
 """Gates for audits: one that remembers what is behind each release, and one that gives out what was released before.
 
-Here values from before the noise are kept. That is why these live in the audit, and see invented people only: no estimator can
-be asked to do it.
+Here values from before the noise are kept, of invented people only. A board that was made through such a gate says that it is not
+private, and no ledger pays for it (``PersonalModel.fit``).
 """
 
 from dataclasses import dataclass, field, replace

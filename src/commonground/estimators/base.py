@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from commonground.data.features import check_features
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
-from commonground.estimators.capabilities import asked_of, require
+from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
@@ -83,14 +84,18 @@ class PersonalModel(BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
-        given = self.get_params(deep=False)
-        require(self._variant, asked_of(people, given.get("budgets"), given.get("device", "cpu"), ledger))
+        asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"), ledger)
+        require(self._variant, asked)
+        if gate is not Gate and ledger is not None:
+            raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
         self.n_features_in_ = people.n_features
         before = self._personal
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
             with self._paid_from(ledger) as book:
                 board = self._publish(people, gate(*self._behind_the_gate(book)))
+            if gate is not Gate:  # somebody looked behind it
+                board = replace(board, statement=replace(board.statement, simulated=True))
             self.billboard_ = name_each_other(board, book)
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
@@ -103,6 +108,8 @@ class PersonalModel(BaseEstimator):
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__
+        if ledger is not None and not hasattr(self, "epsilon") and self._personal is None:
+            raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
@@ -117,7 +124,8 @@ class PersonalModel(BaseEstimator):
     def _behind_the_gate(self, book: Ledger | None) -> tuple[Ledger, Randomness]:
         if not hasattr(self, "epsilon") and self._personal is None:
             return _NothingToSpend(), Randomness()
-        return book or InMemoryLedger(self._budget()), randomness_from(self.simulation_seed)
+        ledger = InMemoryLedger(self._budget()) if book is None else book
+        return ledger, randomness_from(self.simulation_seed)
 
     def _budget(self) -> Budget | PureBudget:
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
@@ -158,8 +166,9 @@ class PersonalModel(BaseEstimator):
 
     @property
     def _variant(self) -> str:
-        """Which line of ``capabilities`` it is."""
-        return type(self).__name__
+        """Which line of ``capabilities`` it is: its own, or that of the class that it is made from."""
+        names = [kind.__name__ for kind in type(self).__mro__]
+        return next((name for name in names if name in CAPABILITIES), names[0])
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         raise NotImplementedError

@@ -45,6 +45,10 @@ class Node:
     def __post_init__(self) -> None:
         if self.trust not in TRUST:
             raise InputError(f"trust of a node must be 'server' or 'nodes', got {self.trust!r}.")
+        if self.gate is not None and self.gate.randomness.simulated:
+            raise InputError(
+                "a node's noise protects its people and cannot be simulated: its gate needs real randomness."
+            )
         if self.trust == "nodes" and self.gate is None:
             raise InputError("a node that adds its own noise needs a budget of its own: give it an epsilon.")
         if self.users.budgets is not None:

@@ -104,7 +104,8 @@ class HeadTable:
         """A head for each person from her own rows, or what serves her better, of the kind that the board names."""
         weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
         alone = []
-        for block in users.blocks():
+        everybody = users if users.weights is None else users.weighted(np.ones(users.n_users))  # also who takes no part
+        for block in everybody.blocks():
             here, heads = slice(block.first, block.first + block.n_users), board.head_kind.fit(block, board)
             weights[here], intercepts[here] = heads.weights, heads.intercepts
             alone.append((block.first, heads.own))
