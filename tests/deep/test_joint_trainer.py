@@ -417,7 +417,7 @@ def test_others_keep_every_bit_whatever_one_owner_holds(network: str, n_owners: 
         y = np.concatenate([data.y[1000 : 1000 + n_rows], data.y[at]])
         owners = np.concatenate([np.zeros(n_rows, dtype=int), owner])
         model.owner_ids_ = np.arange(n_owners)  # an owner without rows is there, too
-        model.owners_models_ = model._locally.fit(
+        model.owners_models_ = model._owners_training.fit(
             torch.from_numpy(X), torch.from_numpy(y), owners, n_owners, model._shared, model._start
         )
         found = everything_but_of_the_first(model, X, owners)

@@ -20,7 +20,7 @@ def test_recorded_updates_give_what_plain_ones_give(monkeypatch: pytest.MonkeyPa
     y = torch.randint(10, (3, 128), generator=generator).cuda()
     rows = OwnRows(X, y, torch.ones(3, 128, device="cuda"))
     settings = local.LocalSettings(epochs=5, fewest_updates=10, personal_steps=10)
-    owners = local.Locally(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
+    owners = local.OwnersTraining(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
     recorded = owners._fit_own(rows, start), owners._fit_personal(rows, start, None)
     monkeypatch.setattr(local, "_BEFORE_RECORDING", 10**9)
     plain = owners._fit_own(rows, start), owners._fit_personal(rows, start, None)
@@ -52,7 +52,7 @@ def test_others_keep_every_bit_whatever_one_owner_holds_on_a_gpu(n_owners: int) 
     X = torch.tensor(draws.random((9000, 1, 8, 8)), dtype=torch.float32).cuda()
     y = torch.tensor(draws.integers(0, 10, 9000)).cuda()
     settings = local.LocalSettings(keep=local.KEEP, epochs=2, fewest_updates=9, personal_steps=9)
-    owners = local.Locally(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
+    owners = local.OwnersTraining(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
     others = np.repeat(np.arange(1, n_owners), draws.integers(1, 60, n_owners - 1))
     first: dict[str, bytes] = {}
     for n_rows in (40, 0, 1, 64, 65, 300):

@@ -90,7 +90,7 @@ class OwnersModels:
         )
 
 
-class Locally:
+class OwnersTraining:
     """One network, seen from the owners' side."""
 
     def __init__(self, model: nn.Module, loss: Loss, personal: Sequence[str], settings: LocalSettings) -> None:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
-from commonground.deep.local import Locally, LocalSettings
+from commonground.deep.local import LocalSettings, OwnersTraining
 from commonground.deep.per_sample import Loss
 from commonground.deep.probe import made_up_records
 from commonground.deep.shared_training import SharedTraining
@@ -201,7 +201,7 @@ class JointTrainer(BaseEstimator):
         if self.loss is cross_entropy:
             _refuse_unknown_classes(model, X, y)
         settings = replace(self.local or LocalSettings(), keep=tuple(self.keep))
-        self._locally = Locally(model, self.loss, personal, settings)
+        self._owners_training = OwnersTraining(model, self.loss, personal, settings)
         shared = [name for name in start if name not in personal]
         run = SharedTraining(self, model, shared, protected.count, protected.group_size)
         run.train(X[protected.rows], y[protected.rows], protected.drawn, ledger, resume)
@@ -226,7 +226,9 @@ class JointTrainer(BaseEstimator):
         check_is_fitted(self, "billboard_")
         X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
-        self.owners_models_ = self._locally.fit(X, y, owner_of_row, len(self.owner_ids_), self._shared, self._start)
+        self.owners_models_ = self._owners_training.fit(
+            X, y, owner_of_row, len(self.owner_ids_), self._shared, self._start
+        )
         return self
 
     def predict(self, X: Any, owners: Any = None, *, keep: str | None = None) -> np.ndarray:
@@ -294,12 +296,12 @@ class JointTrainer(BaseEstimator):
             owner = np.searchsorted(self.owner_ids_, askers).clip(max=len(self.owner_ids_) - 1)
             preferred = np.full(len(owner), keep) if keep else models.choice[owner]
             name = np.where(self.owner_ids_[owner] == askers, preferred, "shared")
-        candidates = {"shared", *self._locally.settings.keep}
+        candidates = {"shared", *self._owners_training.settings.keep}
         if keep and keep not in candidates:
             raise InputError(
-                f"keep={keep!r} was not among the candidates {self._locally.settings.keep} of this training."
+                f"keep={keep!r} was not among the candidates {self._owners_training.settings.keep} of this training."
             )
-        return self._locally.answers(models, X, asker_of_row, owner, name).cpu().numpy()
+        return self._owners_training.answers(models, X, asker_of_row, owner, name).cpu().numpy()
 
     # ---- inside ------------------------------------------------------------------------------------------------------
 
