@@ -109,3 +109,12 @@ def test_opposite_tastes_reach_the_sensitivity_of_pairs() -> None:
         for y in ([1.0, 1.0], [1.0, -1.0])
     ]
     assert np.linalg.norm(sums[0].value - sums[1].value) == pytest.approx(sums[0].sensitivity, rel=1e-6)
+
+
+def test_people_without_a_feature_in_common_reach_the_sensitivity_of_shares() -> None:
+    """One has only the first item, the other only the second: √2 is needed."""
+    sums = []
+    for item in (0, 1):
+        X = sparse.csr_array(np.eye(1, D, item))
+        sums.append(FeatureFrequencies().of(Block(X, np.ones(1), np.array([0, 1]), 0)).bounded("f"))
+    assert np.linalg.norm(sums[0].value - sums[1].value) == pytest.approx(sums[0].sensitivity, rel=1e-6)
