@@ -17,7 +17,9 @@ from commonground.accounting.budgets import Budget
 from commonground.billboard.joint import SharedParameters
 from commonground.datasets import OwnersData, digits_across_owners
 from commonground.deep import JointTrainer, TwoBranchCNN
-from commonground.deep.local import LocalSettings
+from commonground.deep.local import LocalSettings, OwnersTraining
+from commonground.deep.own_rows import OwnRows
+from commonground.deep.trainer import cross_entropy
 from commonground.errors import BillboardError, BudgetError, InputError, PrivacyWarning
 from commonground.ledger import InMemoryLedger
 
@@ -434,3 +436,15 @@ def test_owners_rows_are_not_padded_to_the_largest_owners(data: OwnersData) -> N
     sizes = {int(some[0]): part.y.shape for some, _, part in stacks(X, y, owner, 201, 64)}
     assert sizes[0] == (1, 1024)
     assert {sizes[j] for j in range(1, 201)} == {(1, 16)}
+
+
+def test_an_owners_blend_follows_its_own_number_of_rows() -> None:
+    """Also in a stack with others, as a GPU trains them."""
+    weight = torch.ones(2, 8)
+    weight[1, 3:] = 0.0
+    rows = OwnRows(torch.zeros(2, 8, 3), torch.zeros(2, 8, dtype=torch.long), weight)
+    network = nn.Linear(3, 2)
+    start = {name: p.detach() for name, p in network.named_parameters()}
+    owners = OwnersTraining(network, cross_entropy, ["bias"], LocalSettings(keep=("shared",)))
+    found = owners._candidates(rows, start, start).weights
+    torch.testing.assert_close(found, torch.tensor([8 / 1008, 3 / 1003]))
