@@ -84,7 +84,7 @@ class PersonalModel(BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
-        asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"), ledger)
+        asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
         require(self._variant, asked)
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")

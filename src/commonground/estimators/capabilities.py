@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from commonground.data.population import Population
-from commonground.errors import BudgetError, InputError
+from commonground.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -73,10 +73,6 @@ def require(variant: str, wanted: dict[str, bool]) -> None:
     for field in fields(Capabilities):
         if wanted.get(field.name) and not getattr(can, field.name):
             others = [name for name, one in CAPABILITIES.items() if getattr(one, field.name) and "," not in name]
-            if field.name == "ledger":
-                raise BudgetError(
-                    f"{variant} declares no budget, so no ledger can account for it. Fit it without ledger=."
-                )
             instead = " With few features, pass X.toarray()." if field.name == "sparse" else ""
             raise InputError(
                 f"{variant} has no version for {WORDS[field.name]}, which {', '.join(others)} can be given.{instead} "
@@ -84,12 +80,11 @@ def require(variant: str, wanted: dict[str, bool]) -> None:
             )
 
 
-def asked_of(people: Population, budgets: Any, device: str, ledger: Any) -> dict[str, bool]:
-    """Which columns of the table a fit needs."""
+def asked_of(people: Population, budgets: Any, device: str) -> dict[str, bool]:
+    """Which columns of the table a fit needs; a ledger is refused where a budget would be booked."""
     return {
         "sparse": people.sparse,
         "budgets": budgets is not None or people.budgets is not None,
         "device": device != "cpu",
         people.kind: True,
-        "ledger": ledger is not None,
     }
