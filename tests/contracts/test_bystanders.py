@@ -71,7 +71,7 @@ def others_of_person_0() -> dict[str, Person]:
 class Grouped:
     """Rows grouped by person, any numbers in them, in blocks of at most so many rows."""
 
-    rows_are_here = True
+    rows_are_here, weights = True, None  # None: everybody takes part in full
 
     def __init__(self, parts: tuple[Person, ...], most_rows: int = 10**9):
         self.parts, self.n_users = parts, len(parts)
