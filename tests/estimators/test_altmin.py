@@ -311,3 +311,22 @@ def test_impossible_parameters(parameters: dict, message: str) -> None:  # type:
     users = cg.Users.from_arrays(rng.standard_normal((90, 100)), rng.standard_normal(90), np.repeat(np.arange(30), 3))
     with pytest.raises(InputError, match=message):
         cg.PrivateAltMin(**{"simulation_seed": 0, **parameters}).fit(users)
+
+
+@pytest.mark.parametrize("schedule", ["epochs", "groups"])
+@pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0, 1000.0])
+def test_the_rho_printed_with_the_figure_is_spent_and_never_more_than_the_budget(schedule: str, epsilon: float) -> None:
+    users, _ = cg.datasets.make_shared_subspace(300, 10, n_features=6, seed=0)
+    settings = cg.AltMinSettings(3, schedule, noise="zcdp")
+    statement = cg.PrivateAltMin(2, epsilon, recipe="paper", simulation_seed=0, paper_settings=settings).fit(users)
+    events = statement.billboard_.statement.events
+    rho = sum(event.mu**2 for event in events) / 2
+    assert rho <= epsilon**2 / (8 * np.log(1e6)) * (1 + 1e-9)
+    assert statement.billboard_.statement.epsilon_spent <= epsilon
+    if epsilon <= 1:
+        assert rho == pytest.approx(epsilon**2 / (8 * np.log(1e6)), rel=1e-6)
+
+
+def test_noise_has_two_names() -> None:
+    with pytest.raises(InputError, match="'algorithm' or 'zcdp', got 'none'"):
+        cg.AltMinSettings(noise="none")

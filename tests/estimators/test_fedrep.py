@@ -93,6 +93,20 @@ def test_paper_recipe_where_its_setting_is_possible() -> None:
     assert model.billboard_.mean is None
 
 
+def test_paper_recipe_learns_at_the_papers_own_setting() -> None:
+    """10 rows each, b raised to 2: it is the rate that decides. Nothing but η differs."""
+    users, truth = cg.datasets.make_shared_subspace(10_000, 10, n_features=20, seed=0)
+    distances = {}
+    for rate in (0.5, 2.5):  # Theorem 10's, and the one that is printed with the experiments
+        settings = cg.PaperSettings(learning_rate=rate)
+        with pytest.warns(RecipeWarning):
+            model = cg.PrivateFedRep(2, 8.0, recipe="paper", simulation_seed=0, paper_settings=settings).fit(users)
+        distances[rate] = cg.metrics.subspace_distance(model.billboard_.embedding, truth.embedding)
+    assert distances[0.5] < 0.15
+    assert distances[2.5] > 0.5
+    assert cg.PaperSettings().learning_rate == 0.5
+
+
 def test_paper_recipe_says_what_is_impossible() -> None:
     users, _ = cg.datasets.make_shared_subspace(500, 10, n_features=10, seed=0)
     with pytest.warns(RecipeWarning, match=r"b = ⌊m/2T⌋ = 1 rows .* using b = 2"):

@@ -81,7 +81,10 @@ def train(
         str | None, typer.Option(help="Column with everybody's own ε, used instead of --epsilon; 0 takes no part.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(help="'default', or 'paper' for the published algorithm line by line.")
+        str,
+        typer.Option(
+            help="'default', or 'paper' for the published algorithm, with the departures that docs/papers.md lists."
+        ),
     ] = "default",
     intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
     shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,

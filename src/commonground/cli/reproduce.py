@@ -20,7 +20,9 @@ def reproduce(
         list[str] | None, typer.Argument(help="Results such as p3-table02, or a whole paper: p3.", show_default=False)
     ] = None,
     list_only: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
-    fast: Annotated[bool, typer.Option("--fast", help="A smaller version, for a first look.")] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="A smaller version that shows that the code runs. It judges nothing.")
+    ] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for CSV and SVG files.")] = Path("reproduced"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
 ) -> None:
@@ -34,12 +36,15 @@ def reproduce(
     documents = []
     for result in chosen(names):
         started = time.perf_counter()
-        outcome = result.run(fast, not as_json)
+        outcome = result.outcome(fast, not as_json)
         seconds = time.perf_counter() - started
-        _write(result, outcome, out)
+        stem = f"{result.name}-fast" if fast else result.name
+        _write(result, outcome, out, stem)
         documents.append(_as_document(result, outcome, seconds, fast))
         if not as_json:
-            _print(result, outcome, seconds, out, fast)
+            _print(result, outcome, fast)
+            files = f"written: {out / stem}.csv" + (" and .svg" if outcome.draw else "")
+            Console().print(f"{_summary(outcome, fast)}; {seconds:.1f} s; {files}", highlight=False, soft_wrap=True)
     if as_json:
         typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
 
@@ -66,9 +71,10 @@ def _as_document(result: PaperResult, outcome: Outcome, seconds: float, fast: bo
     return {"name": result.name, "fast": fast, "seconds": round(seconds, 1), "rows": rows, "claims": claims}
 
 
-def _print(result: PaperResult, outcome: Outcome, seconds: float, out: Path, fast: bool) -> None:
+def _print(result: PaperResult, outcome: Outcome, fast: bool) -> None:
     console = Console()
-    table = Table(title=f"{result.name}{' (fast)' if fast else ''}: {result.title}", caption=result.settings)
+    title = f"{result.name}{' (fast)' if fast else ''}: {result.title}"
+    table = Table(title=title, caption=result.description(fast))
     for heading in outcome.rows[0].setting:
         table.add_column(heading)
     for heading in ("ours", "±", "printed", "difference"):
@@ -87,23 +93,22 @@ def _print(result: PaperResult, outcome: Outcome, seconds: float, out: Path, fas
         console.print(
             f"Claim: {escape(claim.text)}: {verdict} ({escape(claim.evidence)})", highlight=False, soft_wrap=True
         )
+
+
+def _summary(outcome: Outcome, fast: bool) -> str:
+    if fast:
+        return "A fast run: the code runs; nothing is said about the paper"
     judged = [row for row in outcome.rows if row.verdict]
-    agreeing = sum(row.verdict == "agrees" for row in judged)
-    console.print(
-        f"{agreeing} of {len(judged)} judged numbers agree; {seconds:.1f} s; written: {out / result.name}.csv"
-        + (" and .svg" if outcome.draw else ""),
-        highlight=False,
-        soft_wrap=True,
-    )
+    return f"{sum(row.verdict == 'agrees' for row in judged)} of {len(judged)} judged numbers agree"
 
 
 def _or_blank(value: float | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def _write(result: PaperResult, outcome: Outcome, out: Path) -> None:
+def _write(result: PaperResult, outcome: Outcome, out: Path, stem: str) -> None:
     rows = _as_document(result, outcome, 0.0, False)["rows"]
-    with open(out / f"{result.name}.csv", "w", newline="", encoding="utf-8") as file:
+    with open(out / f"{stem}.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, fieldnames=list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
@@ -114,4 +119,4 @@ def _write(result: PaperResult, outcome: Outcome, out: Path) -> None:
         figure = Figure(figsize=(7, 4.5), layout="constrained")
         FigureCanvasAgg(figure)
         outcome.draw(figure)
-        figure.savefig(out / f"{result.name}.svg")
+        figure.savefig(out / f"{stem}.svg")

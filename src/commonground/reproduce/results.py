@@ -1,7 +1,7 @@
 """What a reproduced result is: rows beside the printed numbers, claims checked as data, a figure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from matplotlib.figure import Figure
 
@@ -52,6 +52,19 @@ class PaperResult:
     """One table or figure of a paper."""
 
     name: str  # p3-table02
-    title: str
+    title: str  # without sizes: a fast run has others
     settings: str  # one paragraph: what is fixed, what was recovered rather than printed
     run: Callable[[bool, bool], Outcome]  # (fast, show progress)
+    fast: str = "a smaller version"  # what a fast run has instead
+
+    def outcome(self, fast: bool, show: bool) -> Outcome:
+        """The rows, and what they say about the paper. A fast run says nothing: it is another experiment."""
+        found = self.run(fast, show)
+        if not fast:
+            return found
+        return replace(found, rows=[replace(row, printed=None, tolerance=None) for row in found.rows], claims=[])
+
+    def description(self, fast: bool) -> str:
+        if not fast:
+            return self.settings
+        return f"Fast: {self.fast}. It shows that the code runs, and nothing about the paper: nothing is compared or judged."

@@ -1,4 +1,4 @@
-"""P1's Algorithms 1 to 3 line by line: the yardstick that the default recipe is measured against.
+"""P1's Algorithms 1 to 3, with the departures of ``DEPARTURES``: the yardstick that the default recipe is measured against.
 
 Kept from the paper: Algorithm 3 for the start, fixed clips η and ζ, a linear system of dk unknowns per round, the printed noise,
 Q of the QR decomposition, final heads from the second half of a person's rows.
@@ -14,12 +14,6 @@ With Δ = √(16 log(1/δ))/ε of Theorem 4.2 that is μ = √(1.75/16 · ε²/l
 **Two schedules.** "groups": T groups of people, one round each, paid once (``disjoint_groups``), heads and systems from separate
 quarters of a person's rows: the theorem. "epochs": everybody in each of T rounds, so Δ grows by √T, heads and systems from her
 first half: the experiments, whose 10 rows are too few for quarters.
-
-Chosen where the paper is silent: the clipping norm 10⁻⁴ of its experiments is taken for both η and ζ. So rows count by their
-direction and labels by their sign. The paper's choice among {1, 2, 5, 10} epochs by looking at the result is not repeated, as it
-is not paid for. Changed: M is taken as far from a multiple of the identity as its known noise allows, with its smallest
-eigenvalues raised (``shrunk_towards``). The printed argmin does not exist when one is negative, and the inverse of what
-is mostly noise would be a straw man.
 """
 
 import math
@@ -36,6 +30,27 @@ from commonground.estimators.altmin.disjoint_groups import DisjointGroups, group
 from commonground.gate import Gate, Release
 from commonground.statistics.paper.altmin import NormalisedPairs, System, SystemSums
 
+DEPARTURES = (
+    'Epochs by default: everybody in each of T rounds, as the experiments do (Δ grows by √T). schedule="groups" is the '
+    "theorem's: a group of people for each round, paid once.",
+    "With epochs, heads and systems come from the same first half of a person's rows; with groups from its two quarters, as "
+    "printed. 10 rows are too few for quarters.",
+    "Groups follow from a checksum of people's ids, not from a random permutation, so their sizes are about n/T, not exactly.",
+    "The start reads all rows of a person in pairs, and the rounds read her first half again. The paper's Theorem 4.2 asks "
+    "for samples of their own; its experiments do not say.",
+    "Start and rounds are paid together from the declared (ε, δ) by the exact Gaussian account; where the printed noise were "
+    'too small for it, the larger is taken. AltMinSettings(noise="zcdp") spends the ρ that is printed with Figure 2.',
+    "sym is the mean of a matrix and its transpose, which never is longer than the matrix; printed: the upper triangle "
+    "repeated, which may be.",
+    "The matrix M is moved towards a multiple of the identity as far as its known noise allows, with its smallest eigenvalues "
+    "raised (``shrunk_towards``): the printed argmin does not exist when one is negative.",
+    "The clipping norm 10⁻⁴ of the experiments is taken for both η and ζ, so that rows count by their direction and labels by "
+    "their sign.",
+    "Five epochs; the choice among {1, 2, 5, 10} by looking at the result is not repeated, as nothing pays for it.",
+    "Heads have no bound on their norm (line 5 has one, R_k).",
+    "Rows beyond the public m are left out; people may have fewer. Rows that are not finite send nothing.",
+)
+
 
 @dataclass(frozen=True)
 class AltMinSettings:
@@ -51,6 +66,9 @@ class AltMinSettings:
         η and ζ.
     rows_per_user : int, default=10
         m, public.
+    noise : {"algorithm", "zcdp"}, default="algorithm"
+        As Algorithms 2 and 3 print it with Theorem 4.2's Δ, which costs ρ = 0.055 ε²/log(1/δ) in all; or smaller by one
+        factor everywhere, so that all releases together cost the ρ = ε²/(8 log(1/δ)) printed with Figure 2.
     """
 
     n_rounds: int = 5
@@ -58,8 +76,11 @@ class AltMinSettings:
     model_clip: float = 1e-4
     response_clip: float = 1e-4
     rows_per_user: int = 10
+    noise: str = "algorithm"
 
     def __post_init__(self) -> None:
+        if self.noise not in ("algorithm", "zcdp"):
+            raise InputError(f"noise of AltMinSettings must be 'algorithm' or 'zcdp', got {self.noise!r}.")
         if self.schedule not in ("epochs", "groups"):
             raise InputError(f"schedule of AltMinSettings must be 'epochs' or 'groups', got {self.schedule!r}.")
         least = 4 if self.schedule == "groups" else 2
@@ -75,6 +96,8 @@ class AltMinSettings:
 def printed_costs(budget: Budget, settings: AltMinSettings) -> dict[str, float]:
     """μ of each release under the printed noise, or under the exact calibration where that asks for more noise."""
     Delta = math.sqrt(16 * math.log(1 / budget.delta)) / budget.epsilon
+    # Squares add up to 1.75/Δ² with Algorithms 2 and 3 as printed, and to 2ρ = 4/Δ² with the printed ρ.
+    Delta *= math.sqrt(1.75) / 2 if settings.noise == "zcdp" else 1.0
     printed = {"start": 1 / (math.sqrt(2) * Delta), "matrix": 1 / (2 * Delta), "vector": 1 / Delta}
     exact = budget.split({name: mu**2 * Delta**2 / 1.75 for name, mu in printed.items()})
     times = {"start": 1, "matrix": settings.n_rounds, "vector": settings.n_rounds}

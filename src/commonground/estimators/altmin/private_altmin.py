@@ -73,7 +73,7 @@ class PrivateAltMin(PersonalModel):
         "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with outliers, judged
         by each person's own spread.
     recipe : {"default", "paper"}, default="default"
-        "default" (below), or "paper" for P1's algorithms line by line (see ``altmin.paper``; square loss only).
+        "default" (below), or "paper" for P1's algorithms, with the departures listed in ``altmin.paper`` (square loss only).
     fit_intercept : bool, default=True
         Give each person an intercept of her own (local, free).
     shared_mean : bool, default=True

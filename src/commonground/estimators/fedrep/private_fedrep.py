@@ -41,7 +41,7 @@ class PrivateFedRep(PersonalModel):
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
         ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
     recipe : {"default", "paper"}, default="default"
-        "default" (below), or "paper" for P2's algorithms line by line (see ``fedrep.paper``).
+        "default" (below), or "paper" for P2's algorithms, with the departures listed in ``fedrep.paper``.
     fit_intercept : bool, default=True
         Give each person an intercept of her own (local, free).
     shared_mean : bool, default=True
@@ -62,7 +62,7 @@ class PrivateFedRep(PersonalModel):
     verbose : bool, default=False
         Show a progress bar.
     paper_settings : PaperSettings or None, default=None
-        Hyper-parameters of ``recipe="paper"``; None means those of P2's experiments.
+        Hyper-parameters of ``recipe="paper"``; None means those of P2's experiments, with Theorem 10's rate.
 
     Attributes
     ----------

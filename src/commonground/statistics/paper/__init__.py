@@ -1,1 +1,1 @@
-"""The papers' own statistics, line by line."""
+"""The papers' own statistics; the recipes' ``DEPARTURES`` say where they differ."""
