@@ -31,6 +31,7 @@ from commonground.statistics.margins import MarginScores
 from commonground.statistics.moments import RowMoments
 from commonground.statistics.own_heads import HeadDirections, HeadNoise
 from commonground.statistics.paper.altmin import NormalisedPairs, System
+from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.sparse_features import FeatureFrequencies
@@ -124,6 +125,7 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "subspaces": lambda b: SubspaceScores(SUBSPACES, False, False, 0.0).of(b).bounded("s"),
     "subspaces, centred": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b).bounded("s"),
     "paper: subspaces": lambda b: SubspaceScores(SUBSPACES, True, False, 0.7).of(b).bounded("s"),
+    "paper: subspaces, Huber": lambda b: LipschitzScores(SUBSPACES, 2.0, 1.0, 0.5).of(b).bounded("s"),
     "margins, k = 1": lambda b: MarginScores(SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).of(b).bounded("s"),
     "margins, k = 2": lambda b: MarginScores(SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).of(b).bounded("s"),
     "margins, k = 3": lambda b: MarginScores(SPACES, M, False, 0.1, 2.0, 1.0).of(b).bounded("s"),

@@ -23,6 +23,7 @@ from commonground.public_draws import (
     subspaces_around,
 )
 from commonground.statistics.margins import MarginScores
+from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.subspace_scores import SubspaceScores
 from populations import ragged_block, replace_person, strange_people
 
@@ -63,6 +64,7 @@ NET = subspace_net(3, 1, 0.25)
 M = sign_projection(3, 6, public_generator(0, "tests"))
 SCORES = {
     "P1 Algorithm 4": (3, SubspaceScores(candidates=NET, half=True, centred=False, loss_bound=1.0).of),
+    "P1 Algorithm 4, Huber": (3, LipschitzScores(candidates=NET, feature_clip=2.0, head_bound=1.0, slope=0.5).of),
     "ours": (3, SubspaceScores(candidates=NET, half=False, centred=True, loss_bound=0.0).of),
     "P2 Algorithm 3": (
         6,
@@ -87,6 +89,52 @@ def test_replacing_a_person_moves_log_probabilities_by_at_most_epsilon(name: str
     moved = max(np.abs(one - other).max() for one in logs for other in logs)
     assert moved <= EPSILON * (1 + 1e-12)
     assert moved > 0.1 * EPSILON
+
+
+def people_whose_labels_are_explained(block: Block, who: int, label: float) -> list[Block]:
+    """``who`` replaced by people whose labels, of this size, one candidate or another explains by their sign."""
+    rows = 1e3 * block.X[:10]
+    return [replace_person(block, who, rows, label * np.sign(rows @ U[:, 0])) for U in NET[::10]]
+
+
+def test_a_huge_label_cancels_for_a_lipschitz_loss(seed: int) -> None:
+    """Exact log-probabilities: labels up to 1e9 move them by no more than ε, and hardly more than labels of size one do."""
+    block = ragged_block(seed, n_users=20, d=3, low=4)
+    scores = LipschitzScores(NET, feature_clip=2.0, head_bound=1.0, slope=0.5)
+    moved = {}
+    for label in (1.0, 1e3, 1e9):
+        logs = [
+            exact_log_probabilities(scores.of(other).value, EPSILON)
+            for other in people_whose_labels_are_explained(block, 4, label)
+        ]
+        moved[label] = max(np.abs(one - other).max() for one in logs for other in logs)
+        assert moved[label] <= EPSILON * (1 + 1e-12)
+    assert moved[1e9] <= 1.3 * moved[1e3]
+    assert moved[1e9] > 0.1 * EPSILON, "a gain that is lost in rounding would say nothing"
+
+
+def test_the_printed_exponent_spends_more_than_epsilon() -> None:
+    """Ten people, the sum of scores and the printed εn/(8 L_f C ξ): a replaced person moves a log-probability by more than ε."""
+    block = ragged_block(0, n_users=10, d=3, low=4)
+    clip, bound, slope = 2.0, 1.0, 0.5
+    scores, logs = LipschitzScores(NET, clip, bound, slope), []
+    for other in people_whose_labels_are_explained(block, 4, 1e3):
+        losses = slope * clip * bound * scores.of(other).value / SCORE_UNIT  # but for what cancels
+        logs.append(log_softmax(-EPSILON * 10 / (8 * clip * bound * slope) * losses))
+    moved = max(np.abs(one - other).max() for one in logs for other in logs)
+    assert 1.5 * EPSILON < moved < 2.5 * EPSILON
+
+
+def test_huber_loss_learns_and_says_what_it_needs() -> None:
+    users, truth = cg.datasets.make_shared_subspace(n_users=3000, n_features=3, rank=1, seed=1)
+    settings = {"recipe": "paper", "candidates": "net", "net_width": 0.1, "simulation_seed": 1}
+    model = cg.ExponentialSubspace(1, 4.0, loss="huber", feature_clip=3.0, **settings).fit(users)
+    assert cg.metrics.subspace_distance(model.billboard_.embedding, truth.embedding) < 0.2
+    assert model.billboard_.statement.epsilon_spent <= 4.0
+    with pytest.raises(InputError, match="'huber' with recipe='paper'"):
+        cg.ExponentialSubspace(loss="huber").fit(users)
+    with pytest.raises(InputError, match="slope of ExponentialSubspace must be a finite number > 0"):
+        cg.ExponentialSubspace(loss="huber", slope=0.0, recipe="paper").fit(users)
 
 
 @pytest.mark.parametrize(("d", "k", "width"), [(2, 1, 0.3), (3, 1, 0.2), (4, 1, 0.5), (3, 2, 0.3), (4, 2, 1.0)])

@@ -52,6 +52,7 @@ from commonground.statistics.moments import RowMoments
 from commonground.statistics.objective import loss_and_gradient
 from commonground.statistics.own_heads import HeadDirections, HeadNoise
 from commonground.statistics.paper.altmin import NormalisedPairs, System, SystemSums
+from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.sparse_features import FeatureFrequencies, sparse_energy_counts
@@ -128,6 +129,7 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "sparse pairs": lambda b: PairDirections(mean_model(0 * W0, 0.0, False), np.array([0, 2, 3])).of(csr(b)),
     "subspaces": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b),
     "paper's subspaces": lambda b: SubspaceScores(SUBSPACES, True, False, CLIP).of(b),
+    "paper's subspaces, Huber": lambda b: LipschitzScores(SUBSPACES, CLIP, 1.0, 0.5).of(b),
     "margins, k = 1": lambda b: MarginScores(SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).of(b),
     "margins, k = 2": lambda b: MarginScores(SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).of(b),
     "margins, k = 3": lambda b: MarginScores(SPACES, M, False, 0.1, 2.0, 1.0).of(b),

@@ -4,12 +4,14 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 from commonground.clipping.bounded import SCORE_UNIT
 from commonground.data.users import Block
 from commonground.heads.halves import second_half_margin_heads
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.statistics.margins import MarginScores, best_head
+from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.subspace_scores import SMALLEST_SHARE, SubspaceScores
 from populations import ragged_block
 
@@ -65,6 +67,36 @@ def test_people_with_few_or_no_labels_to_explain(seed: int) -> None:
     nothing = Block(np.ones((3, D)), np.zeros(3), np.array([0, 1, 3]), first=0)
     np.testing.assert_array_equal(SubspaceScores(candidates, False, False, 0.0).of(nothing).value, [0, 0, 0])
     np.testing.assert_array_equal(SubspaceScores(candidates, True, False, 1.0).of(nothing).value, [0, 0, 0])
+
+
+def slow_gain(A: np.ndarray, y: np.ndarray, slope: float, bound: float) -> float:
+    """The most by which a head of norm ``bound`` lowers the mean Huber loss, by a general solver from several starts."""
+
+    def loss(v: np.ndarray) -> float:
+        r = np.abs(y - A @ v)
+        return float(np.where(r <= slope, r**2 / 2, slope * (r - slope / 2)).mean())
+
+    ball = {"type": "ineq", "fun": lambda v: bound**2 - v @ v}
+    starts = np.random.default_rng(0).standard_normal((3, A.shape[1])) * bound / 2
+    found = [minimize(loss, start, constraints=[ball], options={"ftol": 1e-12}).fun for start in starts]
+    return loss(np.zeros(A.shape[1])) - min(found)
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_lipschitz_scores(k: int, seed: int) -> None:
+    block = ragged_block(seed, n_users=15, d=D, low=1, high=12)
+    candidates = random_subspaces(4, D, k, public_generator(seed, "tests"))
+    clip, bound, slope = 1.5, 0.8, 0.6
+    slow = []
+    for U in candidates:
+        gains = []
+        for X, y in people(block, half=True):
+            A = X @ U
+            A = A * np.minimum(1.0, clip / np.maximum(np.linalg.norm(A, axis=1), 1e-300))[:, None]
+            gains.append(slow_gain(A, y, slope, bound) if len(y) else 0.0)
+        slow.append(sum(1 - gain / (clip * bound * slope) for gain in gains))
+    fast = LipschitzScores(candidates, clip, bound, slope).of(block).value / SCORE_UNIT
+    np.testing.assert_allclose(fast, slow, rtol=2e-4)
 
 
 def brute_force(a: np.ndarray, margin: float, length: float) -> int:

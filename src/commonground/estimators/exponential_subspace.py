@@ -19,8 +19,21 @@ from commonground.public_draws import (
     subspace_net,
     subspaces_around,
 )
+from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.steps.zoom import zoom
+
+DEPARTURES = (
+    "The exponent is ε/(2Δ) with the true sensitivity Δ of the sum of scores: ξ L_f C for a Lipschitz loss, B for the squared "
+    "one. Printed: ε n/(8 L_f C ξ) times the *sum*, whose extra n spends up to n/4 times the declared ε; for the mean it would "
+    "be valid, with four times the noise that is needed.",
+    'The loss is Huber\'s (loss="huber") or the squared error cut off at a public bound B (loss="squared"); printed: any '
+    "ξ-Lipschitz one.",
+    "Candidates are random subspaces, or a net whose width is given; printed: a net of width 1/(εn), which nobody can score.",
+    "The inner minimum of Huber's loss is found by 60 accelerated gradient steps, that of the squared one in closed form and "
+    "without the bound C.",
+    "Final heads (line 4) are plain least squares on the second half of a person's rows, without the bound C.",
+)
 
 _AROUND_GIVEN = (1e-3, 1.0)  # distances of candidates around an earlier billboard's embedding
 
@@ -48,8 +61,14 @@ class ExponentialSubspace(PersonalModel):
         Stages of the zoom; None derives it from n, d, k, n_candidates and ε. Each gets an equal part of ε.
     net_width : float, default=0.25
         φ, the Frobenius distance within which the net has a candidate for every subspace.
+    loss : {"squared", "huber"}, default="squared"
+        Of ``recipe="paper"``: the squared error, cut off at ``loss_bound``, or a Lipschitz loss as P1 asks for.
     loss_bound : float, default=1.0
-        B, a *public* bound on a person's mean squared error, for ``recipe="paper"``; larger errors count as B.
+        B, a *public* bound on a person's mean squared error, for ``loss="squared"``; larger errors count as B.
+    feature_clip, head_bound, slope : float, default=10.0, 2.0 and 1.0
+        L_f, C and ξ of ``loss="huber"``: projected features Uᵀx are clipped to L_f and heads bounded by C while the subspace is
+        chosen; beyond ξ the loss grows by ξ for each unit. Public. The noise of the choice is proportional to ξ L_f C: values
+        far above what labels and features need cost accuracy, and no labels, however large, cost privacy.
     fit_intercept : bool, default=True
         Give each person an intercept of her own (local, free; not with ``recipe="paper"``).
     keep_heads : bool, default=True
@@ -84,11 +103,13 @@ class ExponentialSubspace(PersonalModel):
     A person's score lies between 0 and 1 for each candidate, so replacing her moves no sum by more than 1, and a
     stage costs ε_s; their pure ε add up to ε (``PureBudget.split``).
 
-    *What P1's sensitivity needs.* P1 states 8 L_f C ξ/n, from a ξ-Lipschitz loss, features clipped to L_f and heads of norm at
-    most C. That bounds how much losses at different predictions differ, not the loss itself: for the squared error of a person
-    with a huge label, the minimum over v alone can be as large as that label. Here each person's score is cut off at a public
-    bound and the bound is used. With it, neither heads nor features need a limit, and the inner minimum may be taken exactly:
-    privacy does not depend on how well it is found.
+    *P1's sensitivity.* With a ξ-Lipschitz loss, features clipped to L_f and heads of norm at most C, losses at different
+    predictions differ by at most ξ L_f C, whatever the label: what does not depend on U, the loss without a head, cancels in
+    the choice (``statistics/paper/exponential.py``). So ``loss="huber"`` uses ξ L_f C, the true sensitivity of the sum of scores.
+    P1 prints exp(−εn/(8 L_f C ξ) · score) with score the *sum* over people: a sensitivity of 4 L_f C ξ/n, which fits their mean.
+    With the sum it spends up to n/4 times the ε declared (at n = 10 more than 1.5 times, a test shows).
+    The squared error is not Lipschitz: there the label does not cancel, so ``loss="squared"`` cuts each person's mean error off
+    at a public bound and uses the bound. Privacy does not depend on how well the inner minimum is found in either.
 
     ``recipe="default"`` scores by the logarithm of the share of a person's labels that the best head on U leaves
     unexplained, between 10⁻⁶ and 1: no bound has to be given, units do not matter, and a halved error counts the same near the
@@ -115,7 +136,11 @@ class ExponentialSubspace(PersonalModel):
         n_candidates: int = 1024,
         n_stages: int | None = None,
         net_width: float = 0.25,
+        loss: str = "squared",
         loss_bound: float = 1.0,
+        feature_clip: float = 10.0,
+        head_bound: float = 2.0,
+        slope: float = 1.0,
         fit_intercept: bool = True,
         keep_heads: bool = True,
         candidate_seed: int = 0,
@@ -129,7 +154,11 @@ class ExponentialSubspace(PersonalModel):
         self.n_candidates = n_candidates
         self.n_stages = n_stages
         self.net_width = net_width
+        self.loss = loss
         self.loss_bound = loss_bound
+        self.feature_clip = feature_clip
+        self.head_bound = head_bound
+        self.slope = slope
         self.fit_intercept = fit_intercept
         self.keep_heads = keep_heads
         self.candidate_seed = candidate_seed
@@ -145,9 +174,8 @@ class ExponentialSubspace(PersonalModel):
         self._check_parameters()
         paper = self.recipe == "paper"
         rng = public_generator(self.candidate_seed, "candidate subspaces")
-        how = (paper, self.fit_intercept and not paper, float(self.loss_bound) if paper else 0.0)
         embedding, stages = zoom(
-            lambda candidates: users.sum(SubspaceScores(candidates, *how)),  # Alg. 4, line 1
+            lambda candidates: users.sum(self._scores(candidates)),  # Alg. 4, line 1
             self._first_candidates(d, k, rng, gate.randomness.simulated), budget, gate, rng,
             1 if paper else self.n_stages, self.n_candidates,
             reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
@@ -170,6 +198,14 @@ class ExponentialSubspace(PersonalModel):
                 candidate_seed=int(self.candidate_seed),
             ),
         )  # fmt: skip
+
+    def _scores(self, candidates: np.ndarray) -> SubspaceScores | LipschitzScores:
+        paper = self.recipe == "paper"
+        if paper and self.loss == "huber":
+            return LipschitzScores(candidates, float(self.feature_clip), float(self.head_bound), float(self.slope))
+        return SubspaceScores(
+            candidates, paper, self.fit_intercept and not paper, float(self.loss_bound) if paper else 0.0
+        )
 
     def _first_candidates(self, d: int, k: int, rng: PublicGenerator, simulated: bool) -> np.ndarray:
         given = self.candidates
@@ -199,8 +235,15 @@ class ExponentialSubspace(PersonalModel):
         ):
             if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
                 raise InputError(f"{name} of ExponentialSubspace must be an integer >= {least}, got {value!r}.")
-        if not (isinstance(self.loss_bound, (int, float)) and 0 < self.loss_bound < math.inf):
+        if self.loss not in ("squared", "huber") or (self.loss == "huber" and self.recipe != "paper"):
             raise InputError(
-                f"loss_bound of ExponentialSubspace must be a finite number > 0, got {self.loss_bound!r}. It is public: "
-                "take what is known about labels in general, not the largest error in this table."
+                f"loss of ExponentialSubspace must be 'squared', or 'huber' with recipe='paper', got {self.loss!r} with "
+                f"recipe={self.recipe!r}."
             )
+        for name in ("loss_bound", "feature_clip", "head_bound", "slope"):
+            value = getattr(self, name)
+            if not (isinstance(value, (int, float)) and 0 < value < math.inf):
+                raise InputError(
+                    f"{name} of ExponentialSubspace must be a finite number > 0, got {value!r}. It is public: take what is "
+                    "known about such data in general, not the largest value in this table."
+                )
