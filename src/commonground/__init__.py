@@ -1,6 +1,6 @@
 """Personalised models for many people, trained together, with a privacy guarantee for every person."""
 
-from commonground import accounting, datasets, errors, metrics
+from commonground import accounting, datasets, errors, metrics, theory
 from commonground.billboard.board import Billboard
 from commonground.billboard.joint import JointStatement, SharedParameters
 from commonground.billboard.statement import Statement
@@ -41,4 +41,5 @@ __all__ = [
     "errors",
     "metrics",
     "one_hot",
+    "theory",
 ]

@@ -82,7 +82,7 @@ def _print(result: PaperResult, outcome: Outcome, fast: bool) -> None:
     table.add_column("verdict")
     for row in outcome.rows:
         setting = [f"{value:g}" if isinstance(value, float) else str(value) for value in row.setting.values()]
-        verdict = row.verdict if row.verdict != "DIFFERS" else "[red]DIFFERS[/]"
+        verdict = row.verdict.replace("DIFFERS", "[red]DIFFERS[/]")
         table.add_row(
             *setting, f"{row.ours:.4g}", _or_blank(row.spread, ".1g"), _or_blank(row.printed, ".4g"),
             _or_blank(row.difference, "+.1%"), verdict or escape(row.note),
@@ -98,8 +98,12 @@ def _print(result: PaperResult, outcome: Outcome, fast: bool) -> None:
 def _summary(outcome: Outcome, fast: bool) -> str:
     if fast:
         return "A fast run: the code runs; nothing is said about the paper"
-    judged = [row for row in outcome.rows if row.verdict]
-    return f"{sum(row.verdict == 'agrees' for row in judged)} of {len(judged)} judged numbers agree"
+    counts = {}
+    for fitted in (False, True):
+        verdicts = [row.verdict for row in outcome.rows if row.verdict and row.fitted is fitted]
+        counts[fitted] = sum(verdict.startswith("agrees") for verdict in verdicts), len(verdicts)
+    apart = "; apart from them {} of {} to which a setting was fitted".format(*counts[True]) if counts[True][1] else ""
+    return "{} of {} judged numbers agree".format(*counts[False]) + apart
 
 
 def _or_blank(value: float | None, form: str) -> str:

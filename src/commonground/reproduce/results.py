@@ -18,6 +18,7 @@ class Row:
     tolerance: float | None = None  # the largest relative difference that counts as agreement; None: shown, not judged
     spread: float | None = None  # standard error of ours
     note: str = ""  # why a row is not judged: a misprint, a draw that cannot be known
+    fitted: bool = False  # whether what it depends on was recovered from the printed number itself: no evidence
 
     @property
     def difference(self) -> float | None:
@@ -28,7 +29,8 @@ class Row:
     def verdict(self) -> str:
         if self.difference is None or self.tolerance is None:
             return ""
-        return "agrees" if abs(self.difference) <= self.tolerance else "DIFFERS"
+        verdict = "agrees" if abs(self.difference) <= self.tolerance else "DIFFERS"
+        return f"{verdict} (fitted)" if self.fitted else verdict
 
 
 @dataclass(frozen=True)
