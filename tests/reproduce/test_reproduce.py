@@ -31,7 +31,7 @@ def command(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int
 
 def test_names_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = command("--list", "--json", capsys=capsys)
-    names = [result["name"] for result in json.loads(out)]
+    names = [result["name"] for result in json.loads(out)["results"]]
     assert code == 0
     assert names == list(paper_results())
     assert [f"p3-table{number:02d}" for number in range(1, 15)] == [name for name in names if "p3-table" in name]

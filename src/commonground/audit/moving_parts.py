@@ -12,7 +12,7 @@ While u stays within U = [−b, b], |αx_j| grows beyond b, and from then on eac
 the *record* says: an influence of L/n a step, hidden by noise for L/(mn). The averaged ū tells the two records apart at about
 1.6 mε/√log(1/δ) standard deviations, however small ε is, for m large.
 
-Two repairs: ``OWNER`` noise, for the owner as a whole (what ``owners/single_steps.py`` pays for), and ``RESTING``, all x_j at rest
+Two repairs: ``OWNER`` noise, for the owner as a whole (what ``owners/single_steps.py`` pays for), and ``RESTING``, x_j at rest
 (``owners/minibatches.py``), under which the attacked record sends nothing.
 """
 

@@ -19,7 +19,9 @@ def reproduce(
     names: Annotated[
         list[str] | None, typer.Argument(help="Results such as p3-table02, or a whole paper: p3.", show_default=False)
     ] = None,
-    list_only: Annotated[bool, typer.Option("--list", help="List what can be reproduced.")] = False,
+    list_only: Annotated[
+        bool, typer.Option("--list", help="Every part of the four papers, its verdict, and what can be computed again.")
+    ] = False,
     fast: Annotated[
         bool, typer.Option("--fast", help="A smaller version that shows that the code runs. It judges nothing.")
     ] = False,
@@ -50,15 +52,26 @@ def reproduce(
 
 
 def _print_list(as_json: bool) -> None:
+    from commonground.reproduce.papers import CITATIONS, ENTRIES
+
     results = paper_results().values()
     if as_json:
         listed = [{"name": r.name, "title": r.title, "settings": r.settings} for r in results]
-        typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        document = {"results": listed, "parts": [vars(entry) for entry in ENTRIES], "papers": CITATIONS}
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    table = Table("name", "result", title="What can be reproduced")
+    console = Console()
+    for paper, citation in CITATIONS.items():
+        console.print(f"\n[bold]{paper.upper()}[/]  {escape(citation)}", highlight=False)
+        table = Table("part", "command", "verdict")
+        for entry in ENTRIES:
+            if entry.paper == paper:
+                table.add_row(entry.part, escape(entry.command), f"[bold]{entry.verdict}[/]: {escape(entry.why)}")
+        console.print(table)
+    table = Table("name", "result", title="What can be computed again")
     for result in results:
         table.add_row(result.name, result.title)
-    Console().print(table)
+    console.print(table)
 
 
 def _as_document(result: PaperResult, outcome: Outcome, seconds: float, fast: bool) -> dict[str, Any]:

@@ -18,6 +18,14 @@ from commonground.public_draws import public_generator, random_subspaces, sign_p
 from commonground.statistics.margins import MarginScores
 from commonground.steps.zoom import zoom
 
+DEPARTURES = (
+    "Candidates are random: √2 times matrices with orthonormal columns; printed: a cover of the ball of radius √(2k) in k' × k "
+    "dimensions, which has more points than anybody can score. As private, without the theorem's promise.",
+    'k\' = 8 unless projected_dim="theorem", which is above a thousand for margins of 0.1.',
+    "The best head is exact for k = 1 and 2, and an upper bound beyond (a perceptron).",
+    "Rows longer than the public r are shortened to it while the embedding is chosen; printed: ‖x‖ ≤ r is assumed.",
+    "Heads have norm Γ exactly: a shorter one has no more rows beyond a margin.",
+)
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
 
 

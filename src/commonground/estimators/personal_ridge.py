@@ -21,6 +21,14 @@ from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate
 from commonground.statistics.moments import PublicScale, RowMoments
 
+DEPARTURES = (
+    "Features and labels are clipped to public bounds; printed: assumed to lie in them, and scaled by the data's own range.",
+    "Theorem 2.3's bound B on the coefficients is enforced by solving inside that ball; printed: assumed of every data set.",
+    '"sample" divides by the expected number of people drawn, which is public; printed: by the number drawn, which the noise '
+    "then tells (commonground reproduce p3-table13 shows both).",
+    "A person may have several rows: her rows' mean counts as one.",
+    "L2-Laplace noise comes from a floating-point sampler over the operating system's entropy, rounded to a grid.",
+)
 METHODS = ("reweight", "sample", "uniform", "statistics")
 DEFAULT_DELTA = 1e-6  # of "statistics"
 # "statistics": chosen on simulated populations by benchmarks/ridge_statistics.py, see docs/personal_budgets.md

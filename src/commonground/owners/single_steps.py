@@ -1,10 +1,8 @@
-"""P4's Algorithm 1 as printed (``recipe="paper"``): one record a step, u and its owner's x_j moved together.
+"""P4's Algorithm 1 (``recipe="paper"``) with the noise of whole owners: one record a step, u and its owner's x_j moved together.
 
-**Where it differs.** x_j moves by the owner's records while u is trained, so one record steers all later gradients of its
-owner, and a step costs what one owner in n costs, not one record in mn as the paper's noise assumes. Here owners are drawn with
-probability 1/n, each sends one clipped record gradient, and the cost is that of a whole owner: more noise than P4 prints, and a
-guarantee that holds. It takes the steps given, not P4's number, which would tell how many records there are; and at the end a
-fit on the owner's own rows takes the place of the last x_j.
+**Where it differs** stands in ``DEPARTURES``. Above all: x_j moves by the owner's records while u is trained, so one record
+steers all later gradients of its owner, and a step costs what one owner in n costs, not one record in mn as the paper's noise
+assumes (``audit/moving_parts.py`` reads a record off what is published with that noise).
 
 **Guarantee.** Unit: an owner with all of its records; neighbours: it is there or missing, or is replaced by any other; how many
 owners there are is public. One kind of release reads data and has the whole budget: in each step the sum over the owners drawn
@@ -20,6 +18,17 @@ from commonground.errors import InputError
 from commonground.owners.descent import Descent, Trained, inside
 from commonground.owners.gradients import clipped_records
 
+DEPARTURES = (
+    "Noise is for a whole owner, drawn in one step of n, not for a record in one of mn: as printed, the guarantee does not hold "
+    "(commonground reproduce p4-flaw). The unit is the owner.",
+    "Owners are drawn by Poisson sampling with probability 1/n, so a step has one of them on average; printed: exactly one.",
+    "A drawn owner sends its records in turn, not at random.",
+    "The number of steps is given; printed: (mn)², which would tell how many records there are.",
+    "Gradients are clipped to C, which takes the place of a known Lipschitz constant L.",
+    "The rate follows the second moment of clipped and noised gradients (P4 §3.1.1), with the noise actually added.",
+    "θ_j = u + x_j: shared and personal part are as large; x_j and u are projected onto balls of one radius.",
+    "At the end a ridge fit on the owner's own rows takes the place of the average of x_j.",
+)
 _MOST_STEPS = 200_000
 
 

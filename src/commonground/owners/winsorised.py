@@ -3,10 +3,7 @@
 Means over many rows of a user lie close together. Each step first finds, privately, how close, and clips to a ball of that
 radius: the noise shrinks with the ball.
 
-**Where it differs.** P4 draws one owner a step and takes all of its users; here users of all owners are drawn by Poisson
-sampling. Its estimator for concentrated data is another paper's; here the ball is centred at the last released mean, and its
-radius is the smallest power of two (times C) within which noisy counts see nine users in ten. Every x_j rests at zero
-meanwhile, as in ``minibatches``.
+**Where it differs** stands in ``DEPARTURES``; ``range_then_clip`` is nearer to what is written.
 
 **Guarantee.** Unit: a user with all of her records at one owner; neighbours: she is there or missing, or is replaced by any
 other; how many owners and users there are is public. Two kinds of release read data, each on a sample of its own, and are
@@ -24,6 +21,14 @@ from commonground.owners.descent import Descent, Trained, inside
 from commonground.owners.gradients import clipped_units, distance_counts, unit_means
 from commonground.owners.units import ProtectedUnits
 
+DEPARTURES = (
+    "Users of all owners are drawn by Poisson sampling; printed: one owner a step, with all of its users.",
+    "Instead of Levy et al.'s estimator (a private range for each coordinate, then a mean clipped to it) the ball is centred at "
+    "the last released mean; its radius is the smallest power of two, times C, within which noisy counts see nine users in ten.",
+    "Every x_j rests at zero; printed: it moves with u.",
+    "Gaussian noise, counts and sums on samples of their own; printed: exponential mechanism and Laplace noise.",
+    "At the end a ridge fit on the owner's own rows takes the place of the average of x_j.",
+)
 _COUNTS_NOISE = 3.0  # noise of the distance counts, in units of the gradients' multiplier: a tenth of the cost
 _QUANTILE = 0.9  # of the users' distances from the centre, to which the ball reaches
 

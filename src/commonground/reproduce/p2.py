@@ -17,6 +17,7 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.gate import Gate, randomness_from
 from commonground.heads.halves import second_half_heads
 from commonground.ledger import InMemoryLedger
+from commonground.reproduce import rates
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 from commonground.reproduce.subspace import Curve, Fit, drawing, error, errors_of, fitted, mse_of, rows_of
 
@@ -257,4 +258,5 @@ RESULTS = (
         _rates,
         fast="5,000 people, one seed, ε = 8",
     ),
+    rates.RESULT,
 )
