@@ -1,6 +1,6 @@
 """Every cell of P4's tables, one JSON line each; made for a GPU, which several processes share.
 
-python benchmarks/joint_tables.py speed table1 baselines table2 figure1 table4 --out cells.jsonl [--processes 8]
+python benchmarks/joint_tables.py speed table1 baselines fedavg table2 figure1 table4 --out cells.jsonl [--processes 8]
 
 Speed is measured first, alone on the machine. Jobs are begun in the order in which they are named; cells are added to the
 file as they are made, so a run that is cut short loses little. Those of the documentation are in docs/measured/joint_cells.jsonl.
@@ -28,6 +28,7 @@ from commonground.reproduce.p4_cells import (
     table2_cells,
     table4_cells,
 )
+from commonground.reproduce.p4_fedavg import table1_fedavg_cells
 from joint_speed import throughput, training_runs
 
 Job = tuple[str, Callable[..., Iterable[Cell]], tuple[Any, ...]]  # the table, what makes its cells, and of what
@@ -39,6 +40,8 @@ def jobs(what: str, seeds: list[int], study: Study) -> Iterable[Job]:
         for dataset in study.datasets:
             if what == "table1":
                 yield what, table1_joint_cells, (study, dataset, seed)
+            if what == "fedavg":
+                yield "table1", table1_fedavg_cells, (study, dataset, seed)
             if what == "baselines":
                 yield "table1", table1_baseline_cells, (study, dataset, seed)
         if what == "table2":
@@ -47,8 +50,8 @@ def jobs(what: str, seeds: list[int], study: Study) -> Iterable[Job]:
         if what in ("table4", "table4-eps"):
             for k in RECORDS_PER_USER[::-1]:
                 for epsilon in (1.0,) if what == "table4" else (3.0, 8.0):
-                    for level in ("clip", "group") if k > 1 and what == "table4" else ("clip",):
-                        yield "table4", table4_cells, (study, k, epsilon, level, (few,), seed)
+                    for level in ("clip", "full", "group") if k > 1 and what == "table4" else ("clip",):
+                        yield "table4", table4_cells, (study, k, epsilon, level, (few, 4), seed)
         if what == "figure1":
             for epsilon in (1.0, 2.0, 5.0, 10.0, 100.0):
                 yield what, figure1_cells, (study, epsilon, seed)

@@ -141,7 +141,13 @@ def test_no_pickle() -> None:
 
 def test_only_the_deep_room_and_the_gpu_need_torch() -> None:
     with_torch = {name for name in users_of("torch") if not name.startswith("deep/")}
-    assert with_torch == {"reproduce/p4_cells.py", "audit/joint.py", "engines/device.py", "statistics/kernels/cuda.py"}
+    assert with_torch == {
+        "reproduce/p4_cells.py",
+        "reproduce/p4_fedavg.py",
+        "audit/joint.py",
+        "engines/device.py",
+        "statistics/kernels/cuda.py",
+    }
 
 
 def test_heavy_libraries_are_loaded_by_those_who_need_them() -> None:

@@ -1,7 +1,7 @@
 """P4's convex learners across owners: θ_j = u + x_j, u shared and private, x_j personal to owner j.
 
-How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winsorised`` (Algorithm 2), ``single_steps``
-(Algorithm 1 as printed). Then every owner fits x_j on its own rows (``heads``), which costs nothing.
+How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winsorised`` and ``range_then_clip`` (Algorithm 2),
+``single_steps`` (Algorithm 1 with its single steps). Then every owner fits x_j on its own rows (``heads``), which costs nothing.
 """
 
 import math
@@ -26,6 +26,7 @@ from commonground.owners.descent import Descent, Trained
 from commonground.owners.gradients import classification_errors, regression_errors
 from commonground.owners.heads import cross_entropy_fit, owner_scores, ridge_fit
 from commonground.owners.minibatches import minibatches
+from commonground.owners.range_then_clip import range_then_clip
 from commonground.owners.single_steps import single_steps
 from commonground.owners.units import protected_units
 from commonground.owners.winsorised import winsorised
@@ -44,11 +45,13 @@ class _JointSGD(BaseEstimator):
     user_level : {"clip", "group"}, default="clip"
         "clip" clips a user's mean gradient; "group" clips records and counts ``records_per_user`` of them as a group.
     records_per_user : int, default=None
-        A public bound, for "group"; a user's further records are left out.
+        A public bound, for "group"; a user's further records are left out. For "range-then-clip" a public number, from which
+        the width of its range follows.
     relation : {"add-or-remove-one", "replace-one"}, default="add-or-remove-one"
         What neighbours differ in.
-    aggregator : {"mean", "winsorised"}, default="mean"
-        "winsorised" is P4's Algorithm 2; users only.
+    aggregator : {"mean", "winsorised", "range-then-clip"}, default="mean"
+        Users only: "winsorised" is P4's Algorithm 2 over samples of users, "range-then-clip" nearer to what is written: the users
+        of one drawn owner a step, x_j moving (needs ``records_per_user``).
     recipe : {"default", "paper"}, default="default"
         "paper" takes Algorithm 1's single steps and protects owners.
     sampling_probability, steps : float, int, default=0.05 and 400
@@ -77,7 +80,7 @@ class _JointSGD(BaseEstimator):
     -----
     **Guarantee.** Unit record or user (the paper's recipe: owner); neighbours differ in that its contribution is there or
     missing, or is replaced by any other; numbers of owners and units are public. What reads data before it is published stands
-    in the file of each algorithm (``minibatches``, ``winsorised``, ``single_steps``), and all of it is charged before the first
+    in the file of each algorithm (``minibatches``, ``winsorised``, …), and all of it is charged before the first
     step is drawn. An owner's x_j is made of u and its own rows.
 
     Without ``owners``, ``predict`` answers by u alone: what P4 calls full DP. Its other baselines are in
@@ -149,7 +152,7 @@ class _JointSGD(BaseEstimator):
         if not len(X) == len(y) == len(owner) > 0:
             raise InputError(f"X has {len(X)} rows, y {len(y)}, owners {len(owner)}. Give one of each per row.")
         self.n_features_in_, n_owners = X.shape[1] - int(self.fit_intercept), len(self.owner_ids_)
-        paper = self.recipe == "paper"
+        paper, whole_owners = self.recipe == "paper", self.aggregator == "range-then-clip"
         unit = "record" if paper else self.unit
         protected = protected_units(owner, users, unit, self.user_level, self.records_per_user)
         unit, n_units = ("owner", n_owners) if paper else (unit, protected.count)
@@ -157,15 +160,22 @@ class _JointSGD(BaseEstimator):
             message = f"delta = {self.delta:g} is larger than 1/(number of {unit}s) = {1 / n_units:g}."
             warnings.warn(message, PrivacyWarning, stacklevel=2)
         descent = Descent(
-            Budget(self.epsilon, self.delta), unit, self.relation, 1 / n_owners if paper else self.sampling_probability,
+            Budget(self.epsilon, self.delta), unit, self.relation,
+            1 / n_owners if paper or whole_owners else self.sampling_probability,
             self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
             randomness_from(self.simulation_seed), ledger,
         )  # fmt: skip
         if paper:
             trained = single_steps(descent, X, y, owner, n_owners)
         else:
-            learn = winsorised if self.aggregator == "winsorised" else minibatches
-            trained = learn(descent, X[protected.rows], y[protected.rows], protected)
+            rows = protected.rows
+            if whole_owners:
+                trained = range_then_clip(
+                    descent, X[rows], y[rows], protected, owner[rows], n_owners, int(self.records_per_user or 1)
+                )
+            else:
+                learn = winsorised if self.aggregator == "winsorised" else minibatches
+                trained = learn(descent, X[rows], y[rows], protected)
         self.billboard_ = self._publish(descent, trained, n_owners, n_units)
         shared = trained.shared
         personal = np.zeros((n_owners, len(shared)))
@@ -214,7 +224,7 @@ class _JointSGD(BaseEstimator):
         Budget(self.epsilon, self.delta)
         choices = {
             "unit": ("record", "user"), "user_level": ("clip", "group"), "relation": (ADD_OR_REMOVE, REPLACE),
-            "aggregator": ("mean", "winsorised"), "recipe": ("default", "paper"),
+            "aggregator": ("mean", "winsorised", "range-then-clip"), "recipe": ("default", "paper"),
         }  # fmt: skip
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -224,11 +234,17 @@ class _JointSGD(BaseEstimator):
                 raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
         if not 0 < self.sampling_probability <= 1 or self.steps < 1:
             raise InputError("sampling_probability must lie in (0, 1] and steps must be at least 1.")
-        if self.aggregator == "winsorised" and (self.unit, self.user_level) != ("user", "clip"):
-            raise InputError("aggregator='winsorised' takes users' mean gradients: set unit='user', user_level='clip'.")
-        if self.aggregator == "winsorised" and self.recipe == "paper":
+        if self.aggregator != "mean" and (self.unit, self.user_level) != ("user", "clip"):
             raise InputError(
-                "recipe='paper' is Algorithm 1, which takes means: aggregator='winsorised' needs the default."
+                f"aggregator={self.aggregator!r} takes users' mean gradients: set unit='user', user_level='clip'."
+            )
+        if self.aggregator != "mean" and self.recipe == "paper":
+            raise InputError(
+                f"recipe='paper' is Algorithm 1, which takes means: aggregator={self.aggregator!r} needs the default."
+            )
+        if self.aggregator == "range-then-clip" and not (self.records_per_user or 0) >= 1:
+            raise InputError(
+                "aggregator='range-then-clip' needs records_per_user, a public number of a user's records."
             )
 
     def _own_fit(self, X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:

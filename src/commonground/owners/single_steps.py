@@ -10,6 +10,8 @@ of one gradient each, clipped to C. An owner moves it by C (replaced: 2C), and w
 only. All steps are charged before the first is drawn.
 """
 
+import math
+
 import numpy as np
 
 from commonground.accounting.sampled import noise_multiplier_for
@@ -22,11 +24,12 @@ DEPARTURES = (
     "Noise is for a whole owner, drawn in one step of n, not for a record in one of mn: as printed, the guarantee does not hold "
     "(commonground reproduce p4-flaw). The unit is the owner.",
     "Owners are drawn by Poisson sampling with probability 1/n, so a step has one of them on average; printed: exactly one.",
-    "A drawn owner sends its records in turn, not at random.",
+    "A drawn owner sends its records in turn, not by chance.",
     "The number of steps is given; printed: (mn)², which would tell how many records there are.",
     "Gradients are clipped to C, which takes the place of a known Lipschitz constant L.",
     "The rate follows the second moment of clipped and noised gradients (P4 §3.1.1), with the noise actually added.",
-    "θ_j = u + x_j: shared and personal part are as large; x_j and u are projected onto balls of one radius.",
+    "θ_j = u + x_j: shared and personal part have as many numbers. The ball of x_j is √n times smaller than that of u, so that "
+    "both have one part in Theorem 3.1's R² = nD_x² + D_u²: in equal balls x_j takes up half of what is shared.",
     "At the end a ridge fit on the owner's own rows takes the place of the average of x_j.",
 )
 _MOST_STEPS = 200_000
@@ -50,7 +53,7 @@ def single_steps(d: Descent, X: np.ndarray, y: np.ndarray, owner_of_row: np.ndar
             row = rows_of[j][[t % len(rows_of[j])]]
             one = clipped_records(d.errors_at(u + personal[j], X[row], y[row]), X[row], d.clip_norm)
             total = SampledSum(total.value + one.value, d.clip_norm)
-            personal[j] = inside(personal[j] - rate * one.value, d.radius)
+            personal[j] = inside(personal[j] - rate * one.value, d.radius / math.sqrt(n_owners))
         return paid.release(total.bounded(f"step {t + 1}: gradient", d.relation))
 
     return Trained(d.averaged(size, rate, slope_at), multiplier, tuple(planned), book)

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from commonground.progress import progress_bar
 from commonground.reproduce import p4_cells, p4_flaw
 from commonground.reproduce.p4_cells import Cell, Study
+from commonground.reproduce.p4_fedavg import table1_fedavg_cells
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 
 
@@ -53,9 +54,15 @@ def mean_and_error(cells: Iterable[Cell], *keys: str) -> dict[tuple[Any, ...], t
 
 _METHODS = {
     "per_silo": "alone (per silo)", "collaboration_without_dp": "together, no privacy", "full_dp": "full DP",
-    "paper": "joint DP, paper's clip and rounds", "shared": "joint DP, shared part", "personal": "joint DP, with personal part",
+    "fedavg_without_dp": "FedAvg as printed, no privacy", "fedavg_full_dp": "FedAvg as printed, full DP of owners",
+    "fedavg_joint_dp": "FedAvg as printed, joint DP of owners", "paper": "joint DP, paper's clip and rounds, our trainer",
+    "shared": "joint DP, shared part", "personal": "joint DP, with personal part",
     "blend": "joint DP, blended with the own model", "joint_dp": "joint DP, owner's choice",
 }  # fmt: skip
+_COLUMNS = {
+    "paper": "joint_dp", "fedavg_joint_dp": "joint_dp", "fedavg_full_dp": "full_dp",
+    "fedavg_without_dp": "collaboration_without_dp",
+}  # the printed column that a row of ours stands beside  # fmt: skip
 
 
 def table1_outcome(cells: list[Cell]) -> Outcome:
@@ -64,8 +71,9 @@ def table1_outcome(cells: list[Cell]) -> Outcome:
     for (dataset, n, method), (mean, error) in sorted(
         found.items(), key=lambda f: (f[0][0], f[0][1], list(_METHODS).index(f[0][2]))
     ):
-        epsilon = "inf" if method in ("per_silo", "collaboration_without_dp") else "1.0"
-        beside = _printed(1, n, "joint_dp" if method == "paper" else method, epsilon, dataset)
+        column = _COLUMNS.get(method, method)
+        epsilon = "inf" if column in ("per_silo", "collaboration_without_dp") else "1.0"
+        beside = _printed(1, n, column, epsilon, dataset)
         setting: dict[str, str | float] = {"data": dataset, "owners": n, "method": _METHODS[method]}
         rows.append(Row(setting, mean, beside, spread=error))
     pairs = [(d, n) for d, n, method in found if method == "joint_dp"]
@@ -132,11 +140,13 @@ def table2_outcome(cells: list[Cell]) -> Outcome:
 def table4_outcome(cells: list[Cell]) -> Outcome:
     found = mean_and_error(cells, "n", "records_per_user", "epsilon", "level")
     rows = [
-        Row({"owners": n, "records per user": k, "epsilon": epsilon, "user level by": level if k > 1 else "record"}, mean,
-            _printed(4, n, "joint_dp", str(epsilon), k=str(k)), spread=error)
+        Row({"owners": n, "records per user": k, "epsilon": epsilon,
+             "user level by": level if k > 1 or level == "full" else "record"},
+            mean, _printed(4, n, "full_dp" if level == "full" else "joint_dp", str(epsilon), k=str(k)), spread=error)
         for (n, k, epsilon, level), (mean, error) in sorted(found.items())
     ]  # fmt: skip
-    below = [r for r in rows if r.setting["user level by"] != "group" and r.printed is not None and r.ours <= r.printed]
+    ours = [r for r in rows if r.setting["user level by"] not in ("group", "full")]
+    below = [r for r in ours if r.printed is not None and r.ours <= r.printed]
     grouped = [(n, k, e) for n, k, e, level in found if level == "group"]
     ahead = [
         found[n, k, e, "clip"][0] - found[n, k, e, "group"][0] for n, k, e in grouped if (n, k, e, "clip") in found
@@ -186,7 +196,7 @@ def _collect(jobs: list[Iterable[Cell]], title: str, show: bool) -> list[Cell]:
 
 def run_table1(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
-    columns = (p4_cells.table1_joint_cells, p4_cells.table1_baseline_cells)
+    columns = (p4_cells.table1_joint_cells, p4_cells.table1_baseline_cells, table1_fedavg_cells)
     jobs = [cells(study, d, s) for d in study.datasets for s in study.seeds for cells in columns]
     return table1_outcome(_collect(jobs, "p4-table1", show))
 
@@ -205,9 +215,15 @@ def run_table4(fast: bool, show: bool) -> Outcome:
     jobs = [
         p4_cells.table4_cells(study, k, epsilon, level, ns, seed)
         for k in ks for epsilon in epsilons for seed in study.seeds
-        for level in (("clip", "group") if k > 1 and (fast or epsilon == 1.0) else ("clip",))
+        for level in _levels(k, fast or epsilon == 1.0)
     ]  # fmt: skip
     return table4_outcome(_collect(jobs, "p4-table4", show))
+
+
+def _levels(records_per_user: int, all_of_them: bool) -> tuple[str, ...]:
+    if not all_of_them:
+        return ("clip",)
+    return ("clip", "full", "group") if records_per_user > 1 else ("clip", "full")
 
 
 def run_figure1(fast: bool, show: bool) -> Outcome:

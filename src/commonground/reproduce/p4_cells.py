@@ -30,6 +30,11 @@ PAPER: dict[str, Any] = {
 }  # fmt: skip
 
 
+def table_3_rounds(n_owners: int) -> int:
+    """T of P4's Table 3."""
+    return 10 if n_owners <= 64 else 20
+
+
 @dataclass(frozen=True)
 class Study:
     """What is run: everything, or a small version on scikit-learn's digits for CI."""
@@ -104,14 +109,20 @@ def table1_baseline_cells(study: Study, dataset: str, seed: int) -> Iterable[Cel
     divided = {n: study.data(dataset, n, seed) for n in study.owners}
     some = divided[study.owners[0]]
     protected = full_dp(study.trainer(seed)).fit(some.X, some.y, owners=some.owners)
-    paper = study.trainer(seed, keep=("personal",), **PAPER).fit(some.X, some.y, owners=some.owners)
+    paper = {
+        rounds: study.trainer(seed, keep=("personal",), **{**PAPER, "steps": rounds}).fit(
+            some.X, some.y, owners=some.owners
+        )
+        for rounds in sorted({table_3_rounds(n) for n in study.owners})
+    }
     open_ = study.trainer(seed, local=LocalSettings(epochs=WITHOUT_DP_EPOCHS))
     unprotected = WithoutPrivacy.fit(open_, some.X, some.y)
     for n, data in divided.items():
         here = {"dataset": dataset, "seed": seed, "n": n}
         yield {**here, "method": "full_dp", "accuracy": accuracy(protected, data, "shared")}
-        paper.fit_owners(data.X, data.y, data.owners)
-        yield {**here, "method": "paper", "accuracy": accuracy(paper, data, "personal")}
+        its = paper[table_3_rounds(n)]
+        its.fit_owners(data.X, data.y, data.owners)
+        yield {**here, "method": "paper", "accuracy": accuracy(its, data, "personal")}
         alike = unprotected.score(data.test_X, data.test_y)
         yield {**here, "method": "collaboration_without_dp", "accuracy": alike}
 
@@ -128,20 +139,25 @@ def table2_cells(study: Study, personal: tuple[str, ...], n: int, seed: int) -> 
 def table4_cells(
     study: Study, records_per_user: int, epsilon: float, level: str, ns: tuple[int, ...], seed: int
 ) -> Iterable[Cell]:
-    """User level: a user's mean gradient clipped ("clip"), or her records counted as a group ("group", P4's way)."""
+    """User level: a user's mean gradient clipped ("clip"), or her records counted as a group ("group", P4's way).
+
+    "full": clipped, and every parameter shared.
+    """
     settings: dict[str, Any] = {}
     if records_per_user > 1:
-        settings = {"unit": "user", "user_level": level, "records_per_user": records_per_user, **FEW_UNITS}
+        how = "clip" if level == "full" else level
+        settings = {"unit": "user", "user_level": how, "records_per_user": records_per_user, **FEW_UNITS}
     for at, n in enumerate(ns):
         data = study.data(study.datasets[0], n, seed, records_per_user)
         if at == 0:
             trainer = study.trainer(seed, epsilon, keep=("personal",), **settings)
+            trainer = full_dp(trainer) if level == "full" else trainer
             trainer.fit(data.X, data.y, owners=data.owners, users=data.users)
-        else:
+        elif level != "full":
             trainer.fit_owners(data.X, data.y, data.owners)
         yield {
             "n": n, "seed": seed, "records_per_user": records_per_user, "epsilon": epsilon, "level": level,
-            "accuracy": accuracy(trainer, data, "personal"),
+            "accuracy": accuracy(trainer, data, "shared" if level == "full" else "personal"),
         }  # fmt: skip
 
 
