@@ -169,7 +169,7 @@ ENTRIES: tuple[Entry, ...] = (
          "composed as a mixture of Gaussians, which is tighter"),
         ("Theorem B.1, smooth losses", "owners/range_then_clip.py", "", OPEN, "the rate was not measured"),
         ("Table 1, accuracy by owners", "reproduce/p4.py", _reproduce("p4-table1"), REPLACED,
-         "optimiser, rates and accountant are not printed; ours is above the printed cell everywhere. FedAvg rows: not run in full"),
+         "optimiser, rates, accountant are not printed; ours is above every printed joint-DP cell. FedAvg rows: not run in full"),
         ("Table 2, which layers", "reproduce/p4.py", _reproduce("p4-table2"), DIFFERS,
          "early personal layers hurt by 1 to 5 points, not down to guessing"),
         ("Table 3, rounds", "reproduce/p4_fedavg.py", _reproduce("p4-table1"), OPEN,
