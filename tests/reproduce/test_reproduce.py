@@ -60,14 +60,32 @@ def test_json_is_one_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_fast_run_claims_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is another experiment: no claim, no verdict, no printed number beside it, no sizes of the full one."""
-    for name in ("p3-table01", "p4-table2"):
-        shown = command(name, "--fast", "--out", tmp_path, capsys=capsys)[1]
-        assert "nothing is said about the paper" in shown
-        for word in ("holds", "does not hold", "agree", "DIFFERS", "10,000 records"):
-            assert word not in shown, (name, word)
-        with open(tmp_path / f"{name}-fast.csv", newline="", encoding="utf-8") as file:
-            for row in csv.DictReader(file):
-                assert row["printed"] == row["difference"] == row["verdict"] == ""
+    shown = command("p3-table01", "--fast", "--out", tmp_path, capsys=capsys)[1]
+    assert "nothing is said about the paper" in shown
+    for word in ("holds", "does not hold", "agree", "DIFFERS", "10,000 runs;"):
+        assert word not in shown, word
+    with open(tmp_path / "p3-table01-fast.csv", newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            assert row["printed"] == row["difference"] == row["verdict"] == ""
+
+
+def test_whatever_a_result_returns_a_fast_run_judges_nothing() -> None:
+    row = Row({"n": 1.0}, 1.2, printed=1.0, tolerance=0.1)
+    result = PaperResult("p0", "made up", "none", lambda fast, show: Outcome([row], [Claim("so it is", True, "seen")]))
+    assert result.outcome(False, False).rows[0].verdict == "DIFFERS"
+    fast = result.outcome(True, False)
+    assert fast.claims == []
+    assert [(one.printed, one.verdict) for one in fast.rows] == [(None, "")]
+
+
+def test_fitted_cells_are_counted_apart(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [Row({"n": float(n)}, 1.0, printed=1.0, tolerance=0.1, fitted=n > 1) for n in range(4)]
+    result = PaperResult("p0-table1", "made up", "none", lambda fast, show: Outcome(rows))
+    monkeypatch.setattr(reproduce_cli, "chosen", lambda names: [result])
+    out = command("p0-table1", "--out", tmp_path, capsys=capsys)[1]
+    assert "2 of 2 judged numbers agree; apart from them 2 of 2 to which a setting was fitted" in out
 
 
 @pytest.mark.parametrize("name", ["p3-table01", "p3-table07", "p3-fig06"])
