@@ -2,10 +2,9 @@
 
 from importlib import import_module
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
-from click import Command, Context
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
@@ -40,7 +39,7 @@ _ELSEWHERE = {
 class LoadedWhenAsked(TyperGroup):
     """The commands of ``app.py``, and those of other files, each loaded by its name."""
 
-    def list_commands(self, context: Context) -> list[str]:
+    def list_commands(self, context: Any) -> list[str]:
         """All names, in the order of the help.
 
         Parameters
@@ -54,7 +53,7 @@ class LoadedWhenAsked(TyperGroup):
         known = [name for name in IN_A_LINE if name in self.commands or name in _ELSEWHERE]
         return [*known, *(name for name in self.commands if name not in known)]
 
-    def get_command(self, context: Context, name: str) -> Command | None:
+    def get_command(self, context: Any, name: str) -> Any:
         """The command, its file loaded.
 
         Parameters
