@@ -45,7 +45,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many columns X has: features, and people with ``user=``.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_columns,)
         What they are called; only where X, or the table, has names.
     """
 

@@ -68,7 +68,7 @@ class SingleModel(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_columns,)
         What they are called; only where X, or the table, has names.
 
     Notes
