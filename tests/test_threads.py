@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,11 @@ def test_work_is_done_at_the_same_time() -> None:
     threads.set_num_threads(2)
     both = threading.Barrier(2, timeout=30)
     assert len(threads.each(lambda _: both.wait(), range(2))) == 2
+
+
+def test_what_is_done_first_does_not_come_first() -> None:
+    threads.set_num_threads(2)
+    assert threads.each(lambda pause: (time.sleep(pause), pause)[1], [0.2, 0.0]) == [0.2, 0.0]
 
 
 def test_an_error_of_a_piece_is_raised() -> None:
