@@ -4,7 +4,7 @@ import numpy as np
 
 import commonground as cg
 
-ratings = cg.datasets.make_ratings(n_users=10_000, n_items=300, rank=2, seed=0)
+ratings = cg.datasets.make_ratings(n_users=4_000, n_items=150, rank=2, seed=0)
 model = cg.PrivateFedRep(rank=2, epsilon=4.0, delta=1e-6).fit(ratings.users)
 
 own = model.predict(ratings.test_X, users=ratings.test_ids)
