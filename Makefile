@@ -1,19 +1,20 @@
 # Each target sets itself up: a machine with python3 and a package index is enough. What is installed must have the hashes
-# of requirements.lock; the build of this package uses the setuptools from there, too.
+# of requirements-core.lock (the package) or requirements.lock (to work on it); the build uses the setuptools from there, too.
 PYTHON ?= python3
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 # Two at a time; results do not depend on it.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo check test test-slow lint bench mutate fuzz clean
+.PHONY: demo check test test-slow lint docs wheel bench mutate fuzz clean
 
-demo: .venv/ready
+demo: .venv/core
 	$(BIN)/commonground demo --out demo
 
 check: lint
-	$(PYTEST) -m "not slow" tests/accounting tests/gate tests/denoise tests/heads tests/billboard tests/test_architecture.py \
-		tests/test_walks.py tests/test_packaging.py tests/mutation
+	$(PYTEST) -m "not slow" tests/accounting tests/gate tests/denoise tests/billboard tests/test_architecture.py \
+		tests/test_docstrings.py tests/test_packaging.py tests/test_threads.py tests/mutation/test_mutations.py
 
 test: lint
 	$(PYTEST) -m "not slow"
@@ -26,6 +27,16 @@ lint: .venv/ready
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: .venv/ready
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs site
+
+# The wheel, in an environment that has nothing else: as those get it who never see this file.
+wheel:
+	rm -rf .wheel && $(PYTHON) -m venv .wheel/env
+	.wheel/env/bin/python -m pip wheel --quiet --disable-pip-version-check --no-deps -w .wheel .
+	.wheel/env/bin/python -m pip install --quiet --disable-pip-version-check .wheel/commonground-*.whl
+	cd .wheel && env/bin/python ../.ci/wheel.py
+
 bench: .venv/ready
 	$(BIN)/python benchmarks/speed.py
 
@@ -35,12 +46,16 @@ mutate: .venv/ready
 fuzz: .venv/ready
 	$(BIN)/python benchmarks/fuzz_readers.py --runs 20000
 
-.venv/ready: pyproject.toml requirements.lock requirements-torch.lock
+.venv/core: pyproject.toml requirements-core.lock
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-torch.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(PIP) --no-compile --require-hashes -r requirements-core.lock
+	$(PIP) --no-deps --no-build-isolation -e .
+	touch $@
+
+.venv/ready: .venv/core requirements.lock requirements-torch.lock
+	$(PIP) --require-hashes -r requirements.lock
+	$(PIP) -r requirements-torch.lock
 	touch $@
 
 clean:
-	rm -rf .venv demo bench
+	rm -rf .venv .wheel demo bench site

@@ -14,7 +14,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if "PYTEST_XDIST_WORKER" in os.environ or "ONE_THREAD" in os.environ:
         import numba
 
+        from commonground.threads import set_num_threads
+
         numba.set_num_threads(1)
+        set_num_threads(1)
 
 
 @pytest.fixture(params=range(3))

@@ -22,12 +22,14 @@ LEARNED = re.compile(r"\bself\.([a-z]\w*[^\W_]_)\b")  # such as self.billboard_
 def public() -> dict[str, Any]:
     """Every public function and class, and the methods and properties of these classes, by name."""
     modules: list[ModuleType] = [commonground, commonground.datasets, commonground.metrics, commonground.errors]
+    modules.append(commonground.threads)
     modules += [getattr(commonground.accounting, name) for name in commonground.accounting.__all__]
     modules.append(importlib.import_module("commonground.deep"))
     found: dict[str, Any] = {}
     for module in modules:
         here = module.__name__
-        for name, thing in vars(module).items():
+        for name in dir(module):
+            thing = getattr(module, name)
             if hasattr(module, "__all__"):
                 exported = name in module.__all__
             else:

@@ -61,3 +61,16 @@ def test_everything_that_is_locked_has_a_hash_except_torch() -> None:
     assert [line for line in torch if not line.startswith("#")] == ["torch==2.13.0"]
     assert names(EXTRAS["dev"]) <= names(locked) | {"torch"}
     assert "--require-hashes -r requirements.lock" in (ROOT / "Makefile").read_text()
+
+
+def test_the_core_is_locked_in_the_same_versions_and_without_extras() -> None:
+    whole, core = (
+        set((ROOT / name).read_text().replace("\\\n", " ").splitlines())
+        for name in ("requirements.lock", "requirements-core.lock")
+    )
+    pins = {line.split()[0] for line in whole if not line.startswith("#")}
+    needed = {line.split()[0] for line in core if not line.startswith("#")}
+    assert needed <= pins
+    assert names(PROJECT["dependencies"]) <= names(list(needed))
+    assert not names(list(needed)) & {"torch", "ray", "flwr", "pandas", "pytest", "sphinx"}
+    assert "--require-hashes -r requirements-core.lock" in (ROOT / "Makefile").read_text()

@@ -19,6 +19,7 @@ from commonground.cli import app as cli
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "commonground"
+LOADED_WITH_A_COMMAND = ("cli.ledger", "estimators.fedrep")
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -97,7 +98,9 @@ def walk(title: str) -> list[str]:
 
 
 def visited(run: Callable[[], Any]) -> list[str]:
-    """Files of the package in the order in which a function of them is first called."""
+    """Files of the package in the order in which a function of them is first called; all are loaded before."""
+    for name in LOADED_WITH_A_COMMAND:
+        importlib.import_module(f"commonground.{name}")
     seen: dict[str, None] = {}
 
     def note(frame: Any, event: str, argument: Any) -> None:

@@ -43,3 +43,7 @@ class SharingWarning(UserWarning):
 
 class SizeWarning(UserWarning):
     """The table's shape makes this fit slow or large; there is a better way."""
+
+
+class CacheWarning(UserWarning):
+    """Compiled code cannot be kept: every process compiles again."""

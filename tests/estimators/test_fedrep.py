@@ -62,15 +62,15 @@ def test_shared_mean_and_own_intercepts() -> None:
     without = cg.NonPrivateFedRep(2).fit(users)
     errors = [float(np.mean((model.predict(X, users=ids) - y) ** 2)) for model in (private, without)]
     assert errors[0] < 1.1 * errors[1] < 0.03
-    shared = np.mean((private.predict(X) - y) ** 2)
-    assert shared < 1.2 * np.mean((without.predict(X) - y) ** 2)
+    shared = np.mean((private.billboard_.predict(X) - y) ** 2)
+    assert shared < 1.2 * np.mean((without.billboard_.predict(X) - y) ** 2)
 
 
 def test_single_model_finds_the_mean() -> None:
     users, X, y, _ = population_with_mean(1)
     model = cg.SingleModel(1.0, simulation_seed=0).fit(users)
     pooled = cg.OwnDataOnly("pooled").fit(users)
-    assert np.mean((model.predict(X) - y) ** 2) < 1.1 * np.mean((pooled.predict(X) - y) ** 2)
+    assert np.mean((model.predict(X) - y) ** 2) < 1.1 * np.mean((pooled.billboard_.predict(X) - y) ** 2)
 
 
 def test_more_budget_is_not_worse() -> None:

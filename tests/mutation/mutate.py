@@ -13,6 +13,7 @@ import ast
 import json
 import os
 import queue
+import re
 import shutil
 import subprocess
 import sys
@@ -62,7 +63,9 @@ def places_in(package: Path) -> dict[str, Place]:
                     ast.FunctionDef(name=name, decorator_list=decorators)
                     | ast.ClassDef(name=name, decorator_list=decorators)
                 ):
-                    compiled = bool(compiled_class) or any("njit" in ast.unparse(decorator) for decorator in decorators)
+                    compiled = bool(compiled_class) or any(
+                        re.search(r"\b(njit|kernel)\b", ast.unparse(decorator)) for decorator in decorators
+                    )
                     first = min(each.lineno for each in (node, *decorators))
                     found[f"{prefix}.{name}"] = Place(file, first, node.end_lineno or first, compiled)
                     if isinstance(node, ast.ClassDef):

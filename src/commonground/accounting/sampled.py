@@ -18,8 +18,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from scipy.stats import binom
-
 from commonground.accounting.costs import BaseEvent, Cost, StepKind
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import BudgetError
@@ -115,6 +113,7 @@ def _loss(kind: StepKind, steps: int, coarse: bool) -> Any:
     """Losses are rounded up to a grid, so a coarse one only overstates ε; a fine one is slow where a step's loss is large."""
     import dp_accounting
     from dp_accounting.pld import privacy_loss_distribution
+    from scipy.stats import binom
 
     q, multiplier, relation, group = kind
     grid = 1e-3 if coarse else 1e-4

@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
@@ -28,6 +27,7 @@ from commonground.audit.recipes import Fit
 from commonground.data.users import Users
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Perturbed, Release, Selection
+from commonground.threads import get_num_threads, set_num_threads
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,9 +277,9 @@ def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) 
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """For a few dozen people more of them only wait. Sums do not depend on it: chunks of people are fixed."""
-    threads = numba.get_num_threads()
-    numba.set_num_threads(1)
+    threads = get_num_threads()
+    set_num_threads(1)
     try:
         yield
     finally:
-        numba.set_num_threads(threads)
+        set_num_threads(threads)

@@ -1,8 +1,15 @@
 """The command line: one file a group of commands; `app.py` has those for everybody's day."""
 
+import sys
+
 
 def main() -> None:
     """Run one command; what it needs is loaded with it."""
-    from commonground.cli.app import main as run
+    if sys.argv[1:] in ([], ["--help"], ["--version"]):
+        from commonground.cli.lazy import first_help
 
-    run()
+        first_help()
+    else:
+        from commonground.cli.app import main as run
+
+        run()

@@ -18,30 +18,17 @@ from commonground.billboard.board import Billboard
 from commonground.billboard.files import place_for_board
 from commonground.billboard.joint import SharedParameters, is_shared_parameters
 from commonground.billboard.signing import SigningKey
-from commonground.cli.audit import audit
-from commonground.cli.federate import federate_app
-from commonground.cli.ledger import ledger_app, population_for_training
-from commonground.cli.reproduce import reproduce
-from commonground.cli.signing import keys_app
+from commonground.cli.lazy import new_app
 from commonground.data.ids import in_the_type_of
 from commonground.data.items import one_hot
 from commonground.data.tables import read_rows, write_table
 from commonground.data.users import Users
 from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning, SizeWarning
-from commonground.estimators.fedrep import PrivateFedRep
 from commonground.files import require_other_file
 from commonground.heads.files import Heads
 from commonground.interrupts import Interrupts
 
-app = typer.Typer(
-    help="Personalised models for many people, with a privacy guarantee for every person.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-app.add_typer(ledger_app, name="ledger")
-app.add_typer(federate_app, name="federate")
-app.add_typer(keys_app, name="keys")
+app = new_app()
 to_people = Console(stderr=True)
 
 Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
@@ -110,6 +97,9 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    from commonground.cli.ledger import population_for_training
+    from commonground.estimators.fedrep import PrivateFedRep
+
     key = SigningKey.of(sign)  # before anything is spent
     context.with_resource(place_for_board(out))  # there before any budget is spent
     people = population_for_training(ledger, population, out)
@@ -226,10 +216,6 @@ def demo(
     from commonground.cli.demo import run_demo
 
     run_demo(out, people, seed, as_json)
-
-
-app.command("audit")(audit)
-app.command("reproduce")(reproduce)
 
 
 def _rank(text: str) -> int | Literal["auto"]:

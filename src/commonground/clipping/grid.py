@@ -5,6 +5,8 @@ import math
 import numpy as np
 from numba import njit
 
+from commonground.compiled import kernel
+
 N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
 LOWEST_EXPONENT = -120  # of the squared norm
 SQUARED_EDGES = 2.0 ** (LOWEST_EXPONENT + np.arange(N_BINS - 1))  # the squared norms at which bins 1 … 241 begin
@@ -27,7 +29,7 @@ def bin_of(squared_norm):  # type: ignore[no-untyped-def]
     return min(exponent - LOWEST_EXPONENT, N_BINS - 2) + 1
 
 
-@njit(cache=True)
+@kernel()
 def bins_of(squared_norms):  # type: ignore[no-untyped-def]
     bins = np.empty(squared_norms.shape[0], np.int64)
     for j in range(squared_norms.shape[0]):

@@ -26,7 +26,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numba
 import numpy as np
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # Ray would tell its makers
@@ -55,6 +54,7 @@ from commonground.engines.partitions import (
 )
 from commonground.errors import CommongroundError, EngineError, InputError
 from commonground.progress import progress_bar, progress_line
+from commonground.threads import set_num_threads
 
 START_SECONDS = 120  # a reader must have answered by then
 MOST_LOSSES = 3  # of one partition: more are no accident
@@ -69,7 +69,7 @@ STUCK_SECONDS = 1800.0  # without any answer from readers that are alive
 class OneCoreReader(Reader):
     def __init__(self) -> None:
         super().__init__()
-        numba.set_num_threads(1)  # there is a reader on every core
+        set_num_threads(1)  # there is a reader on every core
 
     def ready(self) -> int:
         return os.getpid()
@@ -79,7 +79,6 @@ class OneCoreReader(Reader):
         """Answered by a thread of its own, also while the reader computes."""
 
     def answer(self, *arguments: Any, question: bytes) -> Any:
-        numba.set_num_threads(1)  # it holds for one thread only, and Ray may call from another
         # The question travels in one piece: arrays that Ray unpacks are read-only, and Numba would compile anew for those.
         statistic = cloudpickle.loads(question)
         key, partition, reading, size, weights = arguments

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget, PureBudget
@@ -20,12 +20,13 @@ from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.own_budgets import personal_budgets
+from commonground.estimators.user_column import column_names, without_user_column
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 
 
-class PersonalModel(BaseEstimator):
+class PersonalModel(RegressorMixin, BaseEstimator):
     """Base of the estimators: ``fit`` publishes ``billboard_`` and keeps everybody's head for ``predict``.
 
     A subclass implements ``_publish(users, gate) -> Billboard``.
@@ -43,7 +44,9 @@ class PersonalModel(BaseEstimator):
     user_ids_ : array of shape (n_users,), or None
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
-        How many features there are.
+        How many columns X has: features, and people with ``user=``.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
     """
 
     billboard_: Billboard
@@ -79,6 +82,7 @@ class PersonalModel(BaseEstimator):
         -------
         self
         """
+        given, (X, users) = X, self._whose(X, users)
         people = _as_users(X, y, users)
         if people.n_users < 2:
             raise InputError(
@@ -88,7 +92,7 @@ class PersonalModel(BaseEstimator):
         require(self._variant, asked)
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
-        self.n_features_in_ = people.n_features
+        self._remember_columns(given if X is not given else people)
         before = self._personal
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
@@ -101,10 +105,28 @@ class PersonalModel(BaseEstimator):
             self._personal = before  # what an earlier fit has spent stays known
             raise
         self.user_ids_ = people.ids if people.rows_are_here else None
-        self._position_of: dict[Any, int] | None = None
+        self._place = _Places(self.user_ids_)
         keep = getattr(self, "keep_heads", True) and people.rows_are_here
         self.heads_ = HeadTable.fit(self.billboard_, people) if keep else None
         return self
+
+    def _whose(self, X: Any, users: Any, n_columns: int | None = None) -> tuple[Any, Any]:
+        """X without people, and people: as they are given, or from the column that ``user`` names."""
+        user = getattr(self, "user", None)
+        if user is None or isinstance(X, Population):
+            return X, users
+        if users is not None:
+            raise InputError(f"people are given twice: users= and the column {user!r} of X (user=). Leave one out.")
+        return without_user_column(X, user, type(self).__name__, n_columns)
+
+    def _remember_columns(self, seen: Any) -> None:
+        """Of people, their features; of rows with a column for people, that one, too."""
+        names = seen.feature_names if isinstance(seen, Population) else column_names(seen)
+        self.n_features_in_ = seen.n_features if isinstance(seen, Population) else np.asarray(seen).shape[1]
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__
@@ -184,13 +206,16 @@ class PersonalModel(BaseEstimator):
         return None if self.heads_ is None else self.heads_.own
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part.
+        """Answer each row by its person's own head; a person not in training by the shared part.
+
+        Where people have heads, rows without people are an error: a scorer that forgets them would say how good the shared
+        part is. ``billboard_.predict(X)`` asks the shared part.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
         users : array of shape (n_rows,), default=None
-            One id for each row.
+            One id for each row. Not with ``user=``, which finds them in X.
         strict : bool, default=False
             Raise ``UnknownUserError`` for a person who was not in training.
 
@@ -200,8 +225,17 @@ class PersonalModel(BaseEstimator):
         """
         check_is_fitted(self, "billboard_")
         board = self.billboard_
+        X, users = self._whose(X, users, self.n_features_in_)
+        if hasattr(X, "columns") and column_names(X) is None:
+            X = np.asarray(X)
         X = check_features(X, board.n_features, board.feature_names)
         if users is None:
+            if self.heads_ is not None and board.rank > 0:
+                raise InputError(
+                    "whose rows are these? People have heads of their own. Give users=ids with one id for each row, or name "
+                    "their column in X when making the model: user='column', which also works in searches, scorers and "
+                    "pipelines. For what the shared part says, ask billboard_.predict(X)."
+                )
             return board.predict(X)
         ids = _as_list(users)
         if len(ids) != X.shape[0]:
@@ -220,8 +254,8 @@ class PersonalModel(BaseEstimator):
             )
         return self.heads_.predict(board, X, position)
 
-    def score(self, X: Any, y: Any, users: Any = None) -> float:
-        """R² of the personal predictions.
+    def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
+        """R² of the personal predictions; an error without people where they have heads.
 
         Parameters
         ----------
@@ -229,6 +263,8 @@ class PersonalModel(BaseEstimator):
         y : array of shape (n_rows,)
         users : array of shape (n_rows,), default=None
             One id for each row.
+        sample_weight : array of shape (n_rows,), default=None
+            How much each row counts.
 
         Returns
         -------
@@ -236,14 +272,26 @@ class PersonalModel(BaseEstimator):
         """
         from sklearn.metrics import r2_score
 
-        return float(r2_score(y, self.predict(X, users=users)))
+        return float(r2_score(y, self.predict(X, users=users), sample_weight=sample_weight))
 
     def _positions(self, ids: list[Any]) -> np.ndarray:
-        if self._position_of is None:
-            if self.user_ids_ is None:
-                raise InputError("who was in training is known to another engine only; this model has no ids.")
-            self._position_of = {user: at for at, user in enumerate(_as_list(self.user_ids_))}
-        return np.fromiter((self._position_of.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
+        return self._place.of(ids)
+
+
+class _Places:
+    """Where people stand in ``heads_``: looked up in a table that is made when it is first needed."""
+
+    def __init__(self, ids: np.ndarray | None) -> None:
+        self._ids = ids
+        self._table: dict[Any, int] | None = None
+
+    def of(self, asked: list[Any]) -> np.ndarray:
+        """Of those asked for; -1: nobody knows her."""
+        if self._ids is None:
+            raise InputError("who was in training is known to another engine only; this model has no ids.")
+        if self._table is None:
+            self._table = {user: at for at, user in enumerate(_as_list(self._ids))}
+        return np.fromiter((self._table.get(user, -1) for user in asked), dtype=np.int64, count=len(asked))
 
 
 class _NothingToSpend:
@@ -280,10 +328,17 @@ def _as_users(X: Any, y: Any, users: Any) -> Population:
                 "fit got a Users object and also y or users=; give either fit(users) or fit(X, y, users=ids)."
             )
         return X
-    if y is None or users is None:
-        raise InputError("fit needs a Users object, or X, y and users=ids with one user id for each row.")
-    names = getattr(X, "columns", None)
-    return Users.from_arrays(X, y, users, feature_names=None if names is None else [str(name) for name in names])
+    if y is None:
+        raise InputError(
+            "fit requires y to be passed, but the target y is None: give X, y and users=ids with one user id for each row, or a "
+            "Users object alone."
+        )
+    if users is None:
+        raise InputError(
+            "whose rows are these? Give fit a Users object, or X, y and users=ids with one user id for each row, or name the "
+            "column of X that says it when making the model: user='column'."
+        )
+    return Users.from_arrays(X, y, users, feature_names=column_names(X))
 
 
 def _as_list(ids: Any) -> list[Any]:

@@ -1,6 +1,7 @@
 """The exponential mechanism over subspaces (P1, Algorithm 4), with a zoom that makes it feasible for a few features."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -79,6 +80,8 @@ class ExponentialSubspace(PersonalModel):
         Repeatable choices for experiments. The statement then says *simulated, not private*.
     verbose : bool, default=False
         Show a progress bar.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -94,6 +97,8 @@ class ExponentialSubspace(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -146,6 +151,7 @@ class ExponentialSubspace(PersonalModel):
         candidate_seed: int = 0,
         simulation_seed: int | None = None,
         verbose: bool = False,
+        user: Any = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -164,6 +170,7 @@ class ExponentialSubspace(PersonalModel):
         self.candidate_seed = candidate_seed
         self.simulation_seed = simulation_seed
         self.verbose = verbose
+        self.user = user
 
     def _budget(self) -> PureBudget:
         return PureBudget(self.epsilon)

@@ -69,6 +69,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         Repeatable choices for experiments. The statement then says *simulated, not private*.
     verbose : bool, default=False
         Show a progress bar.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -84,6 +86,8 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
     classes_ : array of shape (2,)
         The two classes as the labels write them; stays with the model and is not published.
 
@@ -129,6 +133,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         candidate_seed: int = 0,
         simulation_seed: int | None = None,
         verbose: bool = False,
+        user: Any = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -144,6 +149,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         self.candidate_seed = candidate_seed
         self.simulation_seed = simulation_seed
         self.verbose = verbose
+        self.user = user
 
     def _budget(self) -> PureBudget:
         return PureBudget(self.epsilon)

@@ -1,5 +1,7 @@
 """FedRep without privacy, run to convergence: what sharing could bring if nobody needed protection."""
 
+from typing import Any
+
 import numpy as np
 
 from commonground.billboard.board import Billboard
@@ -26,6 +28,8 @@ class NonPrivateFedRep(PersonalModel):
         Learn a shared linear model w₀, too.
     max_iterations : int, default=300
         Of L-BFGS.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -41,6 +45,8 @@ class NonPrivateFedRep(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -56,12 +62,19 @@ class NonPrivateFedRep(PersonalModel):
     """
 
     def __init__(
-        self, rank: int = 2, *, fit_intercept: bool = True, shared_mean: bool = True, max_iterations: int = 300
+        self,
+        rank: int = 2,
+        *,
+        fit_intercept: bool = True,
+        shared_mean: bool = True,
+        max_iterations: int = 300,
+        user: Any = None,
     ) -> None:
         self.rank = rank
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
         self.max_iterations = max_iterations
+        self.user = user
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         from scipy.optimize import minimize  # 20 MB that nobody else needs

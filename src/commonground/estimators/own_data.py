@@ -1,5 +1,7 @@
 """Everybody alone: ridge regression on each person's own rows, the baseline that sharing must beat."""
 
+from typing import Any
+
 import numpy as np
 
 from commonground.accounting.events import Event
@@ -26,6 +28,8 @@ class OwnDataOnly(PersonalModel):
         **not private**; a strong baseline all the same.
     fit_intercept : bool, default=True
         Give each person an intercept of her own.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -41,6 +45,8 @@ class OwnDataOnly(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Examples
     --------
@@ -50,9 +56,12 @@ class OwnDataOnly(PersonalModel):
     Own data only (recipe 'zero'), trained on 50 people. Nothing that depends on anybody's data is published.
     """
 
-    def __init__(self, towards: "Billboard | str | None" = None, *, fit_intercept: bool = True) -> None:
+    def __init__(
+        self, towards: "Billboard | str | None" = None, *, fit_intercept: bool = True, user: Any = None
+    ) -> None:
         self.towards = towards
         self.fit_intercept = fit_intercept
+        self.user = user
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         d = users.n_features

@@ -67,6 +67,8 @@ class PersonalBudgetRidge(PersonalModel):
         Shared, as one more feature that is always 1.
     simulation_seed : int or None, default=None
         Repeatable noise for experiments; not private.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -82,6 +84,8 @@ class PersonalBudgetRidge(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -123,6 +127,7 @@ class PersonalBudgetRidge(PersonalModel):
         coefficient_bound: float | None = None,
         fit_intercept: bool = True,
         simulation_seed: int | None = None,
+        user: Any = None,
     ) -> None:
         self.method = method
         self.alpha = alpha
@@ -134,6 +139,7 @@ class PersonalBudgetRidge(PersonalModel):
         self.coefficient_bound = coefficient_bound
         self.fit_intercept = fit_intercept
         self.simulation_seed = simulation_seed
+        self.user = user
 
     def fit(self, X: Any, y: Any = None, users: Any = None, **kwargs: Any) -> Self:
         """As for every estimator; without ``users=`` each row is a person of her own, called by its number.
@@ -152,7 +158,7 @@ class PersonalBudgetRidge(PersonalModel):
         -------
         self
         """
-        if y is not None and users is None and not isinstance(X, Population):
+        if y is not None and users is None and self.user is None and not isinstance(X, Population):
             X, y, users = Users.from_arrays(X, y, np.arange(len(y))), None, None
         return super().fit(X, y, users, **kwargs)
 

@@ -51,6 +51,8 @@ class SingleModel(PersonalModel):
         Repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : bool, default=False
         Show a progress bar.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -66,6 +68,8 @@ class SingleModel(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -90,6 +94,7 @@ class SingleModel(PersonalModel):
         fit_intercept: bool = True,
         simulation_seed: int | None = None,
         verbose: bool = False,
+        user: Any = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -97,6 +102,7 @@ class SingleModel(PersonalModel):
         self.fit_intercept = fit_intercept
         self.simulation_seed = simulation_seed
         self.verbose = verbose
+        self.user = user
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         budget, users = self._declared(users)

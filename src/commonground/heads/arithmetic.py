@@ -10,8 +10,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 from scipy import sparse
+
+from commonground.compiled import kernel
 
 _FAR = 300  # binary orders of magnitude beyond which squares come near the ends of the float range
 _NULL = 1e-13  # of the mean eigenvalue: collinear rows must not divide by zero
@@ -21,7 +23,7 @@ _SWEEPS = 40  # of plane rotations; fewer than ten are needed
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _dense_products(X, W):  # type: ignore[no-untyped-def]
     products = np.zeros((X.shape[0], W.shape[1]))
     for i in prange(X.shape[0]):
@@ -32,7 +34,7 @@ def _dense_products(X, W):  # type: ignore[no-untyped-def]
     return products
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _sparse_products(data, indices, indptr, W):  # type: ignore[no-untyped-def]
     products = np.zeros((indptr.shape[0] - 1, W.shape[1]))
     for i in prange(indptr.shape[0] - 1):
@@ -51,7 +53,7 @@ def row_products(X: Any, W: np.ndarray) -> np.ndarray:
     return _dense_products(X, W)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def coefficients_in_place(mean, U, head, coef):  # type: ignore[no-untyped-def]
     """mean + U · head, into ``coef``."""
     for c in range(coef.shape[0]):
@@ -60,7 +62,7 @@ def coefficients_in_place(mean, U, head, coef):  # type: ignore[no-untyped-def]
             coef[c] += U[c, a] * head[a]
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _dense_scores(X, mean, U, heads, head_of, own, own_of):  # type: ignore[no-untyped-def]
     n, d = X.shape
     scores = np.empty(n)
@@ -76,7 +78,7 @@ def _dense_scores(X, mean, U, heads, head_of, own, own_of):  # type: ignore[no-u
     return scores
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _sparse_scores(data, indices, indptr, mean, U, heads, head_of, own, own_of):  # type: ignore[no-untyped-def]
     n = indptr.shape[0] - 1
     scores = np.empty(n)
@@ -116,7 +118,7 @@ def shared_scores(X: Any, coef: np.ndarray | None, intercept: float) -> np.ndarr
 # ---- one person ------------------------------------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def rescale(values):  # type: ignore[no-untyped-def]
     """Divide by 2^e where squares would be too large or too small, in place; returns e (0 for usual numbers), and whether finite.
 
@@ -135,7 +137,7 @@ def rescale(values):  # type: ignore[no-untyped-def]
     return exponent, True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def centre(A, r, means):  # type: ignore[no-untyped-def]
     """Take the columns' means from A, into ``means``, and r's from r; returns the latter."""
     m, k = A.shape
@@ -154,7 +156,7 @@ def centre(A, r, means):  # type: ignore[no-untyped-def]
     return level
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def gram_of(A):  # type: ignore[no-untyped-def]
     """The lower half of AᵀA."""
     m, k = A.shape
@@ -167,7 +169,7 @@ def gram_of(A):  # type: ignore[no-untyped-def]
     return gram
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def factor(gram, ridge, L):  # type: ignore[no-untyped-def]
     """Cholesky's L of gram + ridge, from lower halves; False where there is none."""
     size = gram.shape[0]
@@ -187,7 +189,7 @@ def factor(gram, ridge, L):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def forward(L, x):  # type: ignore[no-untyped-def]
     """L⁻¹ x, in place."""
     for c in range(x.shape[0]):
@@ -196,7 +198,7 @@ def forward(L, x):  # type: ignore[no-untyped-def]
         x[c] /= L[c, c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def backward(L, x):  # type: ignore[no-untyped-def]
     """L⁻ᵀ x, in place."""
     for c in range(x.shape[0] - 1, -1, -1):
@@ -205,7 +207,7 @@ def backward(L, x):  # type: ignore[no-untyped-def]
         x[c] /= L[c, c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def factor_of_any(gram, ridge, mean_eigenvalue, L):  # type: ignore[no-untyped-def]
     """L of gram + ridge, of a little more where rows are collinear; False where nothing helps."""
     little = _NULL * mean_eigenvalue
@@ -216,7 +218,7 @@ def factor_of_any(gram, ridge, mean_eigenvalue, L):  # type: ignore[no-untyped-d
     return False
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def least_squares(A, b, v):  # type: ignore[no-untyped-def]
     """The shortest v that minimises ‖A v − b‖, by plane rotations of A's columns (Hestenes); A (m, k) and b are of usual size."""
     m, k = A.shape
@@ -262,7 +264,7 @@ def least_squares(A, b, v):  # type: ignore[no-untyped-def]
                 v[a] += along / squares[c] * V[c, a]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def shorten(heads, length):  # type: ignore[no-untyped-def]
     """Bring longer heads to this norm, in place."""
     for j in range(heads.shape[0]):

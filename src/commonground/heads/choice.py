@@ -9,8 +9,9 @@ their square.
 import math
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.heads.arithmetic import rescale
 from commonground.heads.ridge import (
@@ -43,7 +44,7 @@ def keep_best(
     return OwnModels(alone[finite], coef[finite])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _own_model(X, y, local_intercept, strengths, coef):  # type: ignore[no-untyped-def]
     """Ridge on her own rows alone: coefficients and, last, the intercept; returns whether all is finite."""
     A, r, d = X.astype(np.float64), y.astype(np.float64), X.shape[1]
@@ -56,7 +57,7 @@ def _own_model(X, y, local_intercept, strengths, coef):  # type: ignore[no-untyp
     return finite
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _fit_own(X, y, offsets, people, local_intercept, strengths):  # type: ignore[no-untyped-def]
     coef, finite = np.zeros((people.shape[0], X.shape[1] + 1)), np.zeros(people.shape[0], np.bool_)
     for at in prange(people.shape[0]):
@@ -65,7 +66,7 @@ def _fit_own(X, y, offsets, people, local_intercept, strengths):  # type: ignore
     return coef, finite
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _left_out(A, r, local_intercept, given, has_prior, exponent, strengths, missed):  # type: ignore[no-untyped-def]
     """What ridge models on rows A miss of r, each row by a model fitted without its fold. ``given``: see ``ridge_in_place``."""
     m, k = A.shape
@@ -86,7 +87,7 @@ def _left_out(A, r, local_intercept, given, has_prior, exponent, strengths, miss
                 missed[i] -= A[i, c] * v[c]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def own_left_out(A, r, local_intercept, strengths, missed):  # type: ignore[no-untyped-def]
     """The same for her own model, at the strength that all of her rows give."""
     v = np.empty(A.shape[1])
@@ -94,7 +95,7 @@ def own_left_out(A, r, local_intercept, strengths, missed):  # type: ignore[no-u
     _left_out(A, r, local_intercept, strength, False, 0, strengths, missed)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _mean_square(values, exponent):  # type: ignore[no-untyped-def]
     """Of values · 2^exponent; infinite where it is not a number."""
     total = 0.0
@@ -105,7 +106,7 @@ def _mean_square(values, exponent):  # type: ignore[no-untyped-def]
     return total if total < math.inf else math.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually):  # type: ignore[no-untyped-def]
     m, k = X.shape[0], U.shape[1]
     if m < FEWEST_ROWS:
@@ -135,7 +136,7 @@ def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually):  # type:
     return best if errors[best] < allowed else usually
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually):  # type: ignore[no-untyped-def]
     kept = np.empty(offsets.shape[0] - 1, np.int64)
     for j in prange(kept.shape[0]):

@@ -4,14 +4,15 @@ Like ridge heads these are functions of the billboard and of a person's own rows
 """
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.losses import LOGISTIC, LOSSES
 from commonground.statistics.kernels.convex_head import convex_head
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _fit_one(X, y, U, w, intercepts, loss, head):  # type: ignore[no-untyped-def]
     """One person's head, in place; returns her intercept. Where there is none, both stay zero."""
     (m, d), k = X.shape, U.shape[1]
@@ -33,7 +34,7 @@ def _fit_one(X, y, U, w, intercepts, loss, head):  # type: ignore[no-untyped-def
     return intercept
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel(parallel=True)
 def _fit(X, y, offsets, U, w, intercepts, loss):  # type: ignore[no-untyped-def]
     n = offsets.shape[0] - 1
     heads, own = np.zeros((n, U.shape[1])), np.zeros(n)

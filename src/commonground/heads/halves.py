@@ -1,14 +1,15 @@
 """The papers' heads: from the second half of a person's rows, as the first half has had its say in the embedding."""
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from commonground.compiled import kernel
 from commonground.heads.arithmetic import least_squares, rescale
 from commonground.heads.ridge import back_to_scale
 from commonground.statistics.margins import best_head, signed_projections
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
     """Plain least squares on each person's second half of rows (P2 Alg. 1, line 14; P1 Alg. 4, line 4)."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
@@ -31,7 +32,7 @@ def second_half_heads(X, y, offsets, U):  # type: ignore[no-untyped-def]
     return heads
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel(parallel=True)
 def second_half_margin_heads(X, y, offsets, P, length, radius):  # type: ignore[no-untyped-def]
     """For each person the head of norm ``length`` with the fewest errors on the second half of her rows (P2 Alg. 3, line 6)."""
     n, k = offsets.shape[0] - 1, P.shape[0]

@@ -14,8 +14,9 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
 
+from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import (
@@ -35,7 +36,7 @@ _WORTHWHILE = 0.95
 _PRIOR_ROWS = 4  # what the prior's strength counts for, against a person's rows beyond k
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def leave_one_out_ridge(K, r, base_leverage, candidates):  # type: ignore[no-untyped-def]
     """The candidate s with the smallest sum of squared leave-one-out residuals, given K = A Aᵀ (its lower half).
 
@@ -66,7 +67,7 @@ def leave_one_out_ridge(K, r, base_leverage, candidates):  # type: ignore[no-unt
     return chosen
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def ridge_in_place(A, r, local_intercept, given, has_prior, exponent, strengths, v):  # type: ignore[no-untyped-def]
     """One person's ridge coefficients ``v`` and intercept on rows A (m, k) and labels r, both of usual size, both used up.
 
@@ -138,7 +139,7 @@ def ridge_in_place(A, r, local_intercept, given, has_prior, exponent, strengths,
     return intercept, ridge
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def back_to_scale(v, intercept, rows_exponent, labels_exponent):  # type: ignore[no-untyped-def]
     """Undo ``rescale`` in place; returns the intercept and whether all is finite."""
     finite = True
@@ -149,7 +150,7 @@ def back_to_scale(v, intercept, rows_exponent, labels_exponent):  # type: ignore
     return intercept, finite and abs(intercept) < math.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def seen_by_the_shared_part(X, y, U, w, shared_intercept, A, r):  # type: ignore[no-untyped-def]
     """Her rows' coordinates A = X U, and what the shared prediction leaves of her labels."""
     for i in range(X.shape[0]):
@@ -162,7 +163,7 @@ def seen_by_the_shared_part(X, y, U, w, shared_intercept, A, r):  # type: ignore
         r[i] = y[i] - (score + shared_intercept)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _fit_one(X, y, U, w, intercepts, L, strengths, head):  # type: ignore[no-untyped-def]
     """One person's head, in place; returns her intercept. Where there is none that is finite, both are zero."""
     shared_intercept, local_intercept = intercepts
@@ -183,7 +184,7 @@ def _fit_one(X, y, U, w, intercepts, L, strengths, head):  # type: ignore[no-unt
     return intercept
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _fit(X, y, offsets, U, w, intercepts, L, strengths):  # type: ignore[no-untyped-def]
     n = offsets.shape[0] - 1
     heads, own = np.zeros((n, U.shape[1])), np.zeros(n)

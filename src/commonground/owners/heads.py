@@ -3,14 +3,17 @@
 import math
 
 import numpy as np
-from numba import njit, prange
 from scipy.optimize import minimize
 
+from commonground.compiled import kernel
 from commonground.heads.arithmetic import rescale
 from commonground.heads.ridge import STRENGTHS, back_to_scale, ridge_in_place
+from commonground.threads import each
+
+_ROWS = 16384  # that one thread answers at a time
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _ridge_change(X, y, towards, ridge, strengths, change):  # type: ignore[no-untyped-def]
     A, r = X.copy(), np.empty(len(y))
     for i in range(len(y)):
@@ -35,7 +38,7 @@ def ridge_fit(X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -
     return towards + change
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def cross_entropy(X, y, W):  # type: ignore[no-untyped-def]
     """The sum over rows of the cross-entropy of scores W x with the classes y, and its slope, of W's shape."""
     (m, d), n_classes = X.shape, W.shape[0]
@@ -70,11 +73,11 @@ def cross_entropy_fit(X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: 
     return np.asarray(found) if np.isfinite(found).all() else towards.copy()
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _scores(X, shared, personal, owner_of):  # type: ignore[no-untyped-def]
     n, n_outputs = X.shape[0], shared.shape[0]
     scores = np.zeros((n, n_outputs))
-    for i in prange(n):
+    for i in range(n):
         owner = owner_of[i]
         for k in range(n_outputs):
             for c in range(X.shape[1]):
@@ -85,4 +88,6 @@ def _scores(X, shared, personal, owner_of):  # type: ignore[no-untyped-def]
 
 def owner_scores(X: np.ndarray, shared: np.ndarray, personal: np.ndarray, owner_of: np.ndarray) -> np.ndarray:
     """(n, outputs): each row by u + x_j of its owner (-1: by u alone), of (outputs, d) and (owners, outputs, d)."""
-    return _scores(np.ascontiguousarray(X), np.ascontiguousarray(shared), np.ascontiguousarray(personal), owner_of)
+    X, shared, personal = (np.ascontiguousarray(array) for array in (X, shared, personal))
+    pieces = [slice(start, start + _ROWS) for start in range(0, max(len(X), 1), _ROWS)]
+    return np.concatenate(each(lambda some: _scores(X[some], shared, personal, owner_of[some]), pieces))

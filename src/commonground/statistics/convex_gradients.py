@@ -5,17 +5,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.losses import LOSSES
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.convex_head import convex_head, pull
 from commonground.statistics.statistic import WINDOW, Flag, LossName, SharedModel, Statistic, WindowStart
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _gradients_of(people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows, counts, raw, unit):  # type: ignore[no-untyped-def]
     """Add the gradients of the people of one chunk to ``raw`` and ``unit``, bin by bin, and their sizes to ``counts``."""
     d, k = X.shape[1], U.shape[1]
@@ -68,13 +69,13 @@ def _gradients_of(people, X, y, offsets, weights, U, w, intercepts, loss, of_mea
                     unit[at, a, c] += factor / math.sqrt(squared) * g[c]
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _gradients(X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, window, max_rows):  # type: ignore[no-untyped-def]
     n, d, columns = offsets.shape[0] - 1, X.shape[1], 1 if of_mean else U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     counts = np.zeros((n_chunks, N_BINS))
     raw, unit = np.zeros((n_chunks, window, columns, d)), np.zeros((n_chunks, window, columns, d))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         _gradients_of(
             people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows,
@@ -98,13 +99,14 @@ class ConvexGradients(Statistic[BinnedSums]):
 
     def of(self, block: Block) -> BinnedSums:
         model = self.model
-        X = np.asarray(
-            block.X, dtype=np.float64
-        )  # Newton steps take most of the time: no need for code for float32, too
-        counts, raw, unit = _gradients(
-            X, block.y.astype(np.float64), block.offsets, block.person_weights, np.ascontiguousarray(model.embedding),
-            model.slopes, (model.intercept, int(model.own_intercept)), LOSSES.index(self.loss), self.of_mean, self.lowest,
-            WINDOW, int(np.diff(block.offsets).max()),
+        U, max_rows = np.ascontiguousarray(model.embedding), int(np.diff(block.offsets).max())
+        counts, raw, unit = over_chunks(
+            block,
+            lambda some: _gradients(
+                some.X, some.y, some.offsets, some.person_weights, U, model.slopes,
+                (model.intercept, int(model.own_intercept)), LOSSES.index(self.loss), self.of_mean, self.lowest, WINDOW,
+                max_rows,
+            ),
         )  # fmt: skip
         return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
 

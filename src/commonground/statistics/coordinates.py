@@ -8,15 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import BinnedSums, PositiveSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.embedding_moments import add_moment, moment_norm_squared
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.lanes import LANES
 from commonground.statistics.statistic import WINDOW, Flag, Statistic, Transform, Vector, WindowStart
+from commonground.threads import each
 
+_ROWS = 16384  # that one thread transforms at a time
 _PIECE = 16 * CHUNK  # people whose rows are transformed at once: a whole block would be copied
 
 
@@ -38,7 +41,7 @@ class InCoordinates(Statistic[Any]):
             end = min(start + _PIECE, block.n_users)
             rows = slice(block.offsets[start], block.offsets[end])
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
-                Z = block.X[rows] * columns if columns.ndim == 1 else _transformed(block.X[rows], columns)
+                Z = block.X[rows] * columns if columns.ndim == 1 else _in_threads(block.X[rows], columns)
             piece = Block(
                 Z,
                 block.y[rows],
@@ -52,11 +55,16 @@ class InCoordinates(Statistic[Any]):
         return total
 
 
-@njit(parallel=True, cache=True, nogil=True)
+def _in_threads(X: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    pieces = each(lambda start: _transformed(X[start : start + _ROWS], columns), range(0, len(X), _ROWS))
+    return np.concatenate(pieces) if pieces else np.zeros_like(X)
+
+
+@kernel()
 def _transformed(X, columns):  # type: ignore[no-untyped-def]
     """X @ columns, each row by the same additions wherever it stands: a library may round by place, which others decide."""
     Z = np.zeros_like(X)
-    for i in prange(X.shape[0]):
+    for i in range(X.shape[0]):
         for a in range(X.shape[1]):
             x = X[i, a]
             if x != 0.0:  # one-hot rows: one of d
@@ -65,19 +73,31 @@ def _transformed(X, columns):  # type: ignore[no-untyped-def]
     return Z
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _profiles(X, offsets, guess, local_intercept):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _median(values, n):  # type: ignore[no-untyped-def]
+    """Of the first n values, which it sorts: a person has few features."""
+    for i in range(1, n):
+        value, at = values[i], i
+        while at > 0 and values[at - 1] > value:
+            values[at] = values[at - 1]
+            at -= 1
+        values[at] = value
+    return values[n // 2] if n % 2 else (values[n // 2 - 1] + values[n // 2]) / 2.0
+
+
+@kernel(error_model="numpy")
+def _profiles(X, offsets, guess, local_intercept, profiles):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    profiles = np.zeros((n, 1, d))
-    for j in prange(n):
-        lo, hi = offsets[j], offsets[j + 1]
-        energies, sums, seen = np.zeros(d), np.zeros(d), 0
+    energies, sums, known = np.empty(d), np.empty(d), np.empty(d)
+    for j in range(n):
+        lo, hi, seen = offsets[j], offsets[j + 1], 0
+        for a in range(d):
+            energies[a], sums[a] = 0.0, 0.0
         for i in range(lo, hi):
             for a in range(d):
-                x = np.float64(X[i, a])
+                x = X[i, a]
                 sums[a] += x
                 energies[a] += x * x
-        known = np.empty(d)
         for a in range(d):
             if local_intercept:
                 spread = energies[a] - sums[a] * sums[a] / (hi - lo)
@@ -89,11 +109,10 @@ def _profiles(X, offsets, guess, local_intercept):  # type: ignore[no-untyped-de
             else:
                 energies[a] = math.nan
         if seen > 1:
-            own = np.median(known[:seen])
+            own = _median(known, seen)
             for a in range(d):
                 if not math.isnan(energies[a]):
-                    profiles[j, 0, a] = energies[a] - own
-    return profiles
+                    profiles[j, a] = energies[a] - own
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,35 +128,36 @@ class ScaleProfiles(Statistic[BinnedSums]):
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        profiles = _profiles(block.X, block.offsets, self.octaves, self.own_intercept)
-        return BinnedSums.of(profiles, block.person_weights, self.lowest, WINDOW)
+
+        def of_chunk(some: Block) -> np.ndarray:
+            profiles = np.zeros((some.n_users, some.X.shape[1]))
+            _profiles(some.X, some.offsets, self.octaves, int(self.own_intercept), profiles)
+            return profiles
+
+        profiles = over_chunks(block, of_chunk)
+        return BinnedSums.of(profiles[:, None, :], block.person_weights, self.lowest, WINDOW)
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _moments(X, offsets, weights, local_intercept, max_rows):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _moments(X, offsets, weights, local_intercept, R, sums):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    width = (d + LANES - 1) // LANES * LANES
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    sums = np.zeros((n_chunks, 1, width, width))
-    for chunk in prange(n_chunks):
-        R, factor, factors = np.zeros((max_rows, width)), np.empty(1), np.empty(1)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            for i in range(m):
-                for c in range(d):
-                    R[i, c] = X[lo + i, c]
-            if local_intercept:
-                for c in range(d):
-                    centre = 0.0
-                    for i in range(m):
-                        centre += R[i, c]
-                    for i in range(m):
-                        R[i, c] -= centre / m
-            squared = moment_norm_squared(R, m, d)
-            if SMALLEST < squared < LARGEST:
-                factor[0] = math.sqrt(weights[j] / math.sqrt(squared))
-                add_moment(sums[chunk], R, m, factor, factors)
-    return sums
+    factor, factors = np.empty(1), np.empty(1)
+    for j in range(n):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        for i in range(m):
+            for c in range(d):
+                R[i, c] = X[lo + i, c]
+        if local_intercept:
+            for c in range(d):
+                centre = 0.0
+                for i in range(m):
+                    centre += R[i, c]
+                for i in range(m):
+                    R[i, c] -= centre / m
+        squared = moment_norm_squared(R, m, d)
+        if SMALLEST < squared < LARGEST:
+            factor[0] = math.sqrt(weights[j] / math.sqrt(squared))
+            add_moment(sums, R, m, factor, factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,8 +168,14 @@ class FeatureMoments(Statistic[PositiveSums]):
     own_intercept: Flag
 
     def of(self, block: Block) -> PositiveSums:
-        max_rows = int(np.diff(block.offsets).max())
-        sums = _moments(block.X, block.offsets, block.person_weights, self.own_intercept, max_rows).sum(axis=0)[0]
-        d = block.X.shape[1]
+        d, max_rows = block.X.shape[1], int(np.diff(block.offsets).max())
+        width = -(-d // LANES) * LANES
+
+        def of_chunk(some: Block) -> np.ndarray:
+            R, sums = np.zeros((max_rows, width)), np.zeros((1, width, width))
+            _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), R, sums)
+            return sums
+
+        sums = over_chunks(block, of_chunk).sum(axis=0)
         upper = np.triu(sums[:d, :d])
         return PositiveSums(upper + np.triu(upper, 1).T, 1.0, block.n_users)

@@ -9,11 +9,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import N_BINS, bin_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
+from commonground.compiled import kernel
 from commonground.data.population import Block
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.sparse_features import sparse_energy_counts
 from commonground.statistics.statistic import Flag, Frame, SharedModel, Statistic
 
@@ -21,7 +22,7 @@ _LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
 
 
-@njit(cache=True)
+@kernel()
 def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     """Cholesky without LAPACK, which would raise on one person's strange rows and stop everybody's training."""
     size = rhs.shape[0]
@@ -44,26 +45,44 @@ def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     return True
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def centre_in_place(rows, labels, m):  # type: ignore[no-untyped-def]
+    """Take their means out of the columns of the first m rows, and out of their labels: an intercept of her own."""
+    mean = 0.0
+    for i in range(m):
+        mean += labels[i]
+    mean /= m
+    for i in range(m):
+        labels[i] -= mean
+    for a in range(rows.shape[1]):
+        mean = 0.0
+        for i in range(m):
+            mean += rows[i, a]
+        mean /= m
+        for i in range(m):
+            rows[i, a] -= mean
+
+
+@kernel(error_model="numpy")
+def _directions(X, y, offsets, w, intercept, local_intercept, directions):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    directions = np.zeros((n, d))
-    for j in prange(n):
+    for j in range(n):
         lo, hi = offsets[j], offsets[j + 1]
         m = hi - lo
         if m - local_intercept < 1:
             continue
-        rows = X[lo:hi].astype(np.float64)
-        labels = np.empty(m)
+        rows, labels = np.empty((m, d)), np.empty(m)
         for i in range(m):
             labels[i] = y[lo + i] - intercept
             for a in range(d):
+                rows[i, a] = X[lo + i, a]
                 labels[i] -= rows[i, a] * w[a]
         if local_intercept:
-            labels -= labels.mean()
+            centre_in_place(rows, labels, m)
+        energy = 0.0
+        for i in range(m):
             for a in range(d):
-                rows[:, a] -= rows[:, a].mean()
-        energy = (rows * rows).sum()
+                energy += rows[i, a] * rows[i, a]
         if not (energy > 0.0 and energy < math.inf):
             continue
         size = min(m, d)
@@ -74,10 +93,13 @@ def _directions(X, y, offsets, w, intercept, local_intercept):  # type: ignore[n
         if not solve_in_place(gram, solution):
             continue
         theta = rows.T @ solution if m <= d else solution
-        norm = math.sqrt((theta * theta).sum())
+        norm = 0.0
+        for a in range(d):
+            norm += theta[a] * theta[a]
+        norm = math.sqrt(norm)
         if norm > 0.0 and norm < math.inf:
-            directions[j] = theta / norm
-    return directions
+            for a in range(d):
+                directions[j, a] = theta[a] / norm
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,20 +115,32 @@ class Directions(Statistic[DirectionSums]):
 
     def _of_people(self, block: Block) -> np.ndarray:
         model = self.model
-        return _directions(block.X, block.y, block.offsets, model.slopes, model.intercept, model.own_intercept)
+
+        def of_chunk(some: Block) -> np.ndarray:
+            directions, intercepts = np.zeros((some.n_users, some.X.shape[1])), (model.intercept, model.own_intercept)
+            _directions(
+                some.X, some.y, some.offsets, model.slopes, float(intercepts[0]), int(intercepts[1]), directions
+            )
+            return directions
+
+        return np.asarray(over_chunks(block, of_chunk))
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _within(directions, subspace):  # type: ignore[no-untyped-def]
     """Each row by the same additions wherever it stands, then of norm one; zero where next to nothing lies within."""
     n, (d, r) = directions.shape[0], subspace.shape
     within = np.zeros((n, r))
-    for j in prange(n):
+    for j in range(n):
         for a in range(d):
             for c in range(r):
                 within[j, c] += directions[j, a] * subspace[a, c]
-        norm = math.sqrt((within[j] * within[j]).sum())
-        within[j] = within[j] / norm if norm > _LEAST_WITHIN else 0.0 * within[j]
+        norm = 0.0
+        for c in range(r):
+            norm += within[j, c] * within[j, c]
+        norm = math.sqrt(norm)
+        for c in range(r):
+            within[j, c] = within[j, c] / norm if norm > _LEAST_WITHIN else 0.0 * within[j, c]
     return within
 
 
@@ -120,29 +154,29 @@ class DirectionsWithin(Directions):
         return DirectionSums.of(_within(self._of_people(block), self.subspace), block.person_weights)
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _energy_counts(X, offsets, weights, local_intercept):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _energy_bins(X, offsets, local_intercept, bins):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    bins = np.zeros(n, np.int64)
-    for j in prange(n):
+    sums = np.empty(d)
+    for j in range(n):
         lo, hi = offsets[j], offsets[j + 1]
         m = hi - lo
         if m - local_intercept < 1:
             continue
         energy = 0.0
-        sums = np.zeros(d)
+        for a in range(d):
+            sums[a] = 0.0
         for i in range(lo, hi):
             for a in range(d):
-                x = np.float64(X[i, a])
+                x = X[i, a]
                 sums[a] += x
                 energy += x * x
         if local_intercept:
-            energy -= (sums * sums).sum() / m
+            about_zero = 0.0
+            for a in range(d):
+                about_zero += sums[a] * sums[a]
+            energy -= about_zero / m
         bins[j] = bin_of(energy / ((m - local_intercept) * d))
-    counts = np.zeros(N_BINS)
-    for j in range(n):
-        counts[bins[j]] += weights[j]
-    return counts
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,4 +189,11 @@ class FeatureEnergies(Statistic[SizeCounts]):
     def of(self, block: Block) -> SizeCounts:
         if block.sparse:
             return sparse_energy_counts(block, self.own_intercept)
-        return SizeCounts(_energy_counts(block.X, block.offsets, block.person_weights, self.own_intercept))
+
+        def of_chunk(some: Block) -> np.ndarray:
+            bins = np.zeros(some.n_users, np.int64)
+            _energy_bins(some.X, some.offsets, int(self.own_intercept), bins)
+            return bins
+
+        bins = over_chunks(block, of_chunk)
+        return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))

@@ -13,18 +13,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import PositiveSums, SizeCounts
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.gradients import FAST, TINY_RIDGE
 from commonground.statistics.kernels.lanes import LANES, item, load, multiply_add, pointer, splat, store, zeros
 from commonground.statistics.statistic import ClipNorm, SharedModel, Statistic
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def head_in_place(R, r, m, Ut, A, gram, v):  # type: ignore[no-untyped-def]
     """v = argmin ‖r − R U v‖² over the first m rows, with a tiny ridge; False where there is none. A = R U; Ut = Uᵀ."""
     k, d = Ut.shape
@@ -49,7 +50,7 @@ def head_in_place(R, r, m, Ut, A, gram, v):  # type: ignore[no-untyped-def]
     return solve_in_place(gram, v)
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def moment_norm_squared(R, m, d):  # type: ignore[no-untyped-def]
     """‖RᵀR‖² = ‖RRᵀ‖² over the first m rows, from the smaller of the two."""
     total = 0.0
@@ -70,7 +71,7 @@ def moment_norm_squared(R, m, d):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def add_moment(blocks, R, m, v, factors):  # type: ignore[no-untyped-def]
     """blocks[a, b] += v_a v_b · RᵀR over the first m rows, for a ≤ b, upper triangles (in whole LANES).
 
@@ -109,7 +110,7 @@ def whole_matrix(blocks: np.ndarray, d: int, k: int) -> np.ndarray:
     return matrix.reshape(k * d, k * d)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts, sums):  # type: ignore[no-untyped-def]
     """Add the moments of the people of one chunk to ``sums`` (if there is a clip), and their sizes to ``counts``."""
     d, k, width = X.shape[1], Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
@@ -157,23 +158,28 @@ def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, ma
             add_moment(sums, R, m, v, factors)
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows):  # type: ignore[no-untyped-def]
     n, k, width = offsets.shape[0] - 1, Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
     n_chunks = (n + CHUNK - 1) // CHUNK
     counts = np.zeros((n_chunks, N_BINS))
     sums = np.zeros((n_chunks, k * (k + 1) // 2 if clip_norm > 0.0 else 0, width, width))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts[chunk], sums[chunk])
     return counts, sums
 
 
 def _run(block: Block, model: SharedModel, clip_norm: float) -> tuple[np.ndarray, np.ndarray]:
-    return _moments(
-        block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(model.embedding.T), model.slopes,
-        (model.intercept, int(model.own_intercept)), clip_norm, int(np.diff(block.offsets).max()),
-    )  # fmt: skip
+    Ut, max_rows = np.ascontiguousarray(model.embedding.T), int(np.diff(block.offsets).max())
+    intercepts = model.intercept, int(model.own_intercept)
+    counts, sums = over_chunks(
+        block,
+        lambda some: _moments(
+            some.X, some.y, some.offsets, some.person_weights, Ut, model.slopes, intercepts, clip_norm, max_rows
+        ),
+    )
+    return counts, sums
 
 
 @dataclass(frozen=True, eq=False)

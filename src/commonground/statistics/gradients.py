@@ -7,6 +7,7 @@ import numpy as np
 from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block
 from commonground.statistics.kernels import gradients as kernels
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.statistic import WINDOW, Number, SharedModel, Statistic, Vector, WindowStart
 
 
@@ -23,16 +24,15 @@ class EmbeddingGradients(Statistic[BinnedSums]):
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        model, (d, k) = self.model, self.model.embedding.shape
-        with_mean = model.coef is not None
-        columns = k + with_mean
-        W = np.zeros((2 if columns <= 2 else -(-columns // 4) * 4, d), block.X.dtype)
-        W[:k] = model.embedding.T
-        if model.coef is not None:
-            W[k] = model.coef
-        counts, raw, unit = kernels.embedding_gradients(
-            block.X, block.y, block.offsets, block.person_weights, W, k, with_mean, model.intercept, model.own_intercept,
-            self.lowest, WINDOW, int(np.diff(block.offsets).max()),
+        model = self.model
+        max_rows = int(np.diff(block.offsets).max())
+        counts, raw, unit = over_chunks(
+            block,
+            lambda some: kernels.embedding_gradients(
+                some.X, some.y, some.offsets, some.person_weights, model.embedding, model.coef, model.intercept,
+                model.own_intercept, self.lowest, WINDOW, max_rows,
+            ),
+            doubles=False,
         )  # fmt: skip
         return _binned(block, counts, raw, unit, self.lowest)
 
@@ -74,13 +74,17 @@ class MeanGradients(Statistic[BinnedSums]):
             with np.errstate(over="ignore", invalid="ignore"):
                 block = replace(block, X=block.X - self.centre.astype(block.X.dtype))
         model = self.model
-        counts, raw, unit = kernels.mean_gradients(
-            block.X, block.y, block.offsets, block.person_weights, model.slopes.astype(block.X.dtype), model.intercept,
-            model.own_intercept, float(self.constant), self.lowest, WINDOW, int(np.diff(block.offsets).max()),
+        w, max_rows = model.slopes.astype(block.X.dtype), int(np.diff(block.offsets).max())
+        counts, raw, unit = over_chunks(
+            block,
+            lambda some: kernels.mean_gradients(
+                some.X, some.y, some.offsets, some.person_weights, w, model.intercept, model.own_intercept,
+                float(self.constant), self.lowest, WINDOW, max_rows,
+            ),
+            doubles=False,
         )  # fmt: skip
         return _binned(block, counts, raw, unit, self.lowest)
 
 
 def _binned(block: Block, counts: np.ndarray, raw: np.ndarray, unit: np.ndarray, lowest: int) -> BinnedSums:
-    raw, unit = kernels.sum_over_chunks(raw), kernels.sum_over_chunks(unit)
-    return BinnedSums(counts.sum(axis=0), raw, unit, lowest, block.n_users)
+    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)

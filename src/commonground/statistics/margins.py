@@ -4,18 +4,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.bounded import score_units
 from commonground.clipping.sums import ScoreSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.statistic import Statistic
 
 _PEOPLE = 64  # whose scores are added up by one thread
 _PASSES = 12  # of the perceptron, for k > 2
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def best_head(a, margin, length, v):  # type: ignore[no-untyped-def]
     """Write to ``v`` a head of norm ``length`` with few rows a_i = y_i z_i for which <a_i, v> ≤ margin; returns how many.
 
@@ -79,7 +80,7 @@ def best_head(a, margin, length, v):  # type: ignore[no-untyped-def]
     return fewest
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def signed_projections(X, y, lo, hi, P, radius):  # type: ignore[no-untyped-def]
     """Rows y_i P x_i, each row first moved into the ball of the given radius; zero where it is not finite."""
     a = np.zeros((hi - lo, P.shape[0]))
@@ -100,23 +101,20 @@ def signed_projections(X, y, lo, hi, P, radius):  # type: ignore[no-untyped-def]
     return a
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _scores(X, y, offsets, weights, half, P, candidates, margin, length, radius):  # type: ignore[no-untyped-def]
     n, n_candidates, k = offsets.shape[0] - 1, candidates.shape[0], candidates.shape[2]
-    n_chunks = (n + _PEOPLE - 1) // _PEOPLE
-    sums = np.zeros((n_chunks, n_candidates), np.int64)
-    for chunk in prange(n_chunks):
-        v = np.empty(k)
-        for j in range(chunk * _PEOPLE, min(n, (chunk + 1) * _PEOPLE)):
-            lo, hi = offsets[j], offsets[j + 1]
-            if half:
-                hi = lo + (hi - lo) // 2
-            if hi == lo:
-                continue  # no rows to be wrong about
-            a = signed_projections(X, y, lo, hi, P, radius)
-            for u in range(n_candidates):
-                wrong = best_head(a @ candidates[u], margin, length, v)
-                sums[chunk, u] += score_units(wrong / (hi - lo), weights[j])
+    sums, v = np.zeros((1, n_candidates), np.int64), np.empty(k)
+    for j in range(n):
+        lo, hi = offsets[j], offsets[j + 1]
+        if half:
+            hi = lo + (hi - lo) // 2
+        if hi == lo:
+            continue  # no rows to be wrong about
+        a = signed_projections(X, y, lo, hi, P, radius)
+        for u in range(n_candidates):
+            wrong = best_head(a @ candidates[u], margin, length, v)
+            sums[0, u] += score_units(wrong / (hi - lo), weights[j])
     return sums
 
 
@@ -136,8 +134,13 @@ class MarginScores(Statistic[ScoreSums]):
     radius: float
 
     def of(self, block: Block) -> ScoreSums:
-        sums = _scores(
-            block.X, block.y, block.offsets, block.person_weights, self.half, self.projection,
-            np.ascontiguousarray(self.candidates), self.margin, self.length, self.radius,
+        candidates = np.ascontiguousarray(self.candidates)
+        sums = over_chunks(
+            block,
+            lambda some: _scores(
+                some.X, some.y, some.offsets, some.person_weights, self.half, self.projection, candidates, self.margin,
+                self.length, self.radius,
+            ),
+            people=_PEOPLE,
         )  # fmt: skip
         return ScoreSums(sums.sum(axis=0))

@@ -3,11 +3,13 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from commonground.clipping.grid import CHUNK
 from commonground.clipping.sums import PositiveSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.statistic import Statistic
 
 
@@ -50,13 +52,13 @@ def _within(value, low, high):  # type: ignore[no-untyped-def]
     return high if value > high else value if value > low else low
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, label_high, label_centre, label_factor):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     size = d + 1 + (constant > 0)
     n_chunks = (n + CHUNK - 1) // CHUNK
     sums = np.zeros((n_chunks, size, size))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         own, z = np.empty((size, size)), np.full(size, constant)
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             own[:] = 0.0
@@ -80,8 +82,11 @@ class RowMoments(Statistic[PositiveSums]):
 
     def of(self, block: Block) -> PositiveSums:
         scale = self.scale
-        lower = _moments(
-            block.X, block.y, block.offsets, block.person_weights, scale.low, scale.high - scale.low, scale.centre,
-            scale.constant, scale.label_low, scale.label_high, scale.label_centre, scale.label_scale / scale.label_unit,
+        lower = over_chunks(
+            block,
+            lambda some: _moments(
+                some.X, some.y, some.offsets, some.person_weights, scale.low, scale.high - scale.low, scale.centre,
+                scale.constant, scale.label_low, scale.label_high, scale.label_centre, scale.label_scale / scale.label_unit,
+            ),
         ).sum(axis=0)  # fmt: skip
         return PositiveSums(lower + np.tril(lower, -1).T, scale.squared_radius, block.n_users)

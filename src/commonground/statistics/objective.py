@@ -3,18 +3,19 @@
 import math
 
 import numpy as np
-from numba import njit, prange
 
+from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.statistics.directions import solve_in_place
+from commonground.statistics.kernels.chunks import over_chunks
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _residuals(X, y, offsets, U, w, local_intercept):  # type: ignore[no-untyped-def]
     """Per person: Xᵀ r and v with r the residual of her least-squares head v, and ‖r‖²; zeros where a number is not finite."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     pulled, heads, losses = np.zeros((n, d)), np.zeros((n, k)), np.zeros(n)
-    for j in prange(n):
+    for j in range(n):
         lo, hi = offsets[j], offsets[j + 1]
         m = hi - lo
         A, r = np.zeros((m, k)), np.empty(m)
@@ -52,5 +53,7 @@ def loss_and_gradient(
 
     The heads are at their minimum, so by the envelope theorem they add nothing to the gradients.
     """
-    pulled, heads, losses = _residuals(block.X, block.y, block.offsets, embedding, mean, local_intercept)
+    pulled, heads, losses = over_chunks(
+        block, lambda some: _residuals(some.X, some.y, some.offsets, embedding, mean, local_intercept)
+    )
     return float(losses.sum()), -2.0 * pulled.T @ heads, -2.0 * pulled.sum(axis=0)

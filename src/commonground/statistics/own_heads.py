@@ -6,21 +6,22 @@ Both are scale-free: a person says no more than another, whatever her labels' si
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bins_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
+from commonground.compiled import kernel
 from commonground.data.population import Block
+from commonground.statistics.directions import centre_in_place
 from commonground.statistics.embedding_moments import head_in_place
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.statistic import SharedModel, Statistic
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept, directions, ratios):  # type: ignore[no-untyped-def]
     """Unit vectors along people's heads, and k s²/‖v‖² with s² the variance of their residuals; zero where there is none."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
-    directions, ratios = np.zeros((n, k)), np.zeros(n)
-    for j in prange(n):
+    for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         dof = m - k - local_intercept
         if dof < 1:
@@ -32,22 +33,32 @@ def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept):  # type: ig
                 R[i, c] = X[lo + i, c]
                 r[i] -= R[i, c] * w[c]
         if local_intercept:
-            r -= r.mean()
-            for c in range(d):
-                R[:, c] -= R[:, c].mean()
+            centre_in_place(R, r, m)
         gram, v = np.empty((k, k)), np.empty(k)
         solved = head_in_place(R, r, m, Ut, A, gram, v)
-        squared = (v * v).sum()
+        squared = 0.0
+        for a in range(k):
+            squared += v[a] * v[a]
         if solved and SMALLEST < squared < LARGEST:
-            residual = r - A @ v
-            directions[j] = v / np.sqrt(squared)
-            ratios[j] = k * (residual * residual).sum() / dof / squared
-    return directions, ratios
+            explained, noise = A @ v, 0.0
+            for i in range(m):
+                noise += (r[i] - explained[i]) * (r[i] - explained[i])
+            for a in range(k):
+                directions[j, a] = v[a] / np.sqrt(squared)
+            ratios[j] = k * noise / dof / squared
 
 
 def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
     Ut = np.ascontiguousarray(model.embedding.T)
-    return _heads(block.X, block.y, block.offsets, Ut, model.slopes, model.intercept, model.own_intercept)
+
+    def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
+        given = np.zeros((some.n_users, len(Ut))), np.zeros(some.n_users)
+        intercepts = float(model.intercept), int(model.own_intercept)
+        _heads(some.X, some.y, some.offsets, Ut, model.slopes, *intercepts, *given)
+        return given
+
+    directions, ratios = over_chunks(block, of_chunk)
+    return directions, ratios
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,66 +4,73 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
-from commonground.clipping.grid import CHUNK, N_BINS, bin_of
+from commonground.clipping.grid import N_BINS, bin_of
 from commonground.clipping.sums import BinnedSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.directions import solve_in_place
+from commonground.statistics.directions import centre_in_place, solve_in_place
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.gradients import TINY_RIDGE
 from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _residual_gradients(X, y, offsets, weights, U, w, shared_intercept, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
-    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    counts = np.zeros((n_chunks, N_BINS))
-    raw = np.zeros((n_chunks, window, 1, d))
-    unit = np.zeros((n_chunks, window, 1, d))
-    for chunk in prange(n_chunks):
-        gram, v, g = np.empty((k, k)), np.empty(k), np.empty(d)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            dof = m - k - local_intercept
-            if dof <= 0:
-                counts[chunk, 0] += weights[j]
-                continue
-            A, r = np.zeros((m, k)), np.empty(m)
-            for i in range(m):
-                r[i] = y[lo + i] - shared_intercept
-                for a in range(d):
-                    r[i] -= X[lo + i, a] * w[a]
-                    for c in range(k):
-                        A[i, c] += X[lo + i, a] * U[a, c]
-            if local_intercept:
-                r -= r.mean()
-                for c in range(k):
-                    A[:, c] -= A[:, c].mean()
-            ridge = TINY_RIDGE * (A * A).sum()
+@kernel(error_model="numpy")
+def _residual_gradients(  # type: ignore[no-untyped-def]
+    X, y, offsets, weights, U, w, shared_intercept, local_intercept, lowest, counts, raw, unit, A, r
+):
+    n, (d, k), window = offsets.shape[0] - 1, U.shape, raw.shape[0]
+    gram, v, g = np.empty((k, k)), np.empty(k), np.empty(d)
+    for j in range(n):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        dof = m - k - local_intercept
+        if dof <= 0:
+            counts[0] += weights[j]
+            continue
+        for i in range(m):
+            r[i] = y[lo + i] - shared_intercept
             for c in range(k):
-                v[c] = (A[:, c] * r).sum()
-                for b in range(k):
-                    gram[c, b] = (A[:, c] * A[:, b]).sum()
-                gram[c, c] += ridge
-            if not solve_in_place(gram, v):
-                counts[chunk, 0] += weights[j]
-                continue
-            g[:] = 0.0
-            for i in range(m):
+                A[i, c] = 0.0
+            for a in range(d):
+                r[i] -= X[lo + i, a] * w[a]
                 for c in range(k):
-                    r[i] -= A[i, c] * v[c]
-                for a in range(d):
-                    g[a] += r[i] * X[lo + i, a]
-            g /= dof
-            squared = (g * g).sum()
-            b = bin_of(squared)
-            counts[chunk, b] += weights[j]
-            if b > 0:
-                at = min(max(b - lowest, 0), window - 1)
-                raw[chunk, at, 0] += weights[j] * g
-                unit[chunk, at, 0] += weights[j] / math.sqrt(squared) * g
-    return counts, raw, unit
+                    A[i, c] += X[lo + i, a] * U[a, c]
+        if local_intercept:
+            centre_in_place(A, r, m)
+        energy = 0.0
+        for i in range(m):
+            for c in range(k):
+                energy += A[i, c] * A[i, c]
+        for c in range(k):
+            v[c] = 0.0
+            for i in range(m):
+                v[c] += A[i, c] * r[i]
+            for b in range(k):
+                gram[c, b] = 0.0
+                for i in range(m):
+                    gram[c, b] += A[i, c] * A[i, b]
+            gram[c, c] += TINY_RIDGE * energy
+        if not solve_in_place(gram, v):
+            counts[0] += weights[j]
+            continue
+        for a in range(d):
+            g[a] = 0.0
+        for i in range(m):
+            for c in range(k):
+                r[i] -= A[i, c] * v[c]
+            for a in range(d):
+                g[a] += r[i] * X[lo + i, a]
+        squared = 0.0
+        for a in range(d):
+            g[a] /= dof
+            squared += g[a] * g[a]
+        b = bin_of(squared)
+        counts[b] += weights[j]
+        if b > 0:
+            at = min(max(b - lowest, 0), window - 1)
+            for a in range(d):
+                raw[at, a] += weights[j] * g[a]
+                unit[at, a] += weights[j] / math.sqrt(squared) * g[a]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,8 +83,17 @@ class ResidualGradients(Statistic[BinnedSums]):
 
     def of(self, block: Block) -> BinnedSums:
         model = self.model
-        counts, raw, unit = _residual_gradients(
-            block.X, block.y, block.offsets, block.person_weights, model.embedding, model.slopes, model.intercept,
-            model.own_intercept, self.lowest, WINDOW,
-        )  # fmt: skip
+        U = np.ascontiguousarray(model.embedding)
+        max_rows = int(np.diff(block.offsets).max())
+
+        def of_chunk(some: Block) -> tuple[np.ndarray, ...]:
+            counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, len(U))), np.zeros((1, WINDOW, len(U)))
+            _residual_gradients(
+                some.X, some.y, some.offsets, some.person_weights, U, model.slopes, float(model.intercept),
+                int(model.own_intercept), self.lowest, counts[0], raw[0], unit[0], np.empty((max_rows, U.shape[1])),
+                np.empty(max_rows),
+            )  # fmt: skip
+            return counts, raw[:, :, None], unit[:, :, None]
+
+        counts, raw, unit = over_chunks(block, of_chunk)
         return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)

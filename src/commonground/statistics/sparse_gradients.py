@@ -11,14 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums, SymmetricSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
 from commonground.statistics.kernels.gradients import TINY_RIDGE
 from commonground.statistics.statistic import WINDOW, Flag, SharedModel, Statistic, WindowStart
+from commonground.threads import each
 
 LANES = 4
 
@@ -123,21 +125,20 @@ def _gradient_lane(rows, y, offsets, weights, model, outer, with_intercept, lowe
         chunk_unit[:] = 0.0
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
-def _gradients(indptr, indices, data, y, offsets, weights, U, w, intercept, centred, outer, with_intercept, lowest):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy")
+def _gradients(  # type: ignore[no-untyped-def]
+    lane, indptr, indices, data, y, offsets, weights, U, w, intercept, centred, outer, with_intercept, lowest
+):
     """Sums by size of X_jᵀ r_j / dof_j, or of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²) when ``outer``, one row per feature.
 
-    With ``with_intercept`` the last row is her mean residual. Returned lane by lane: people per bin, sums as they are, sums
+    With ``with_intercept`` the last row is her mean residual. Of one lane: people per bin, sums as they are, sums
     of contributions scaled to norm one.
     """
-    counts = np.zeros((LANES, N_BINS))
-    raw = np.zeros((LANES, WINDOW, U.shape[0] + with_intercept, U.shape[1] if outer else 1))
+    counts = np.zeros(N_BINS)
+    raw = np.zeros((WINDOW, U.shape[0] + with_intercept, U.shape[1] if outer else 1))
     unit = np.zeros_like(raw)
     rows, model = (indptr, indices, data), (U, w, intercept, centred)
-    for lane in prange(LANES):
-        _gradient_lane(
-            rows, y, offsets, weights, model, outer, with_intercept, lowest, lane, counts[lane], raw[lane], unit[lane]
-        )
+    _gradient_lane(rows, y, offsets, weights, model, outer, with_intercept, lowest, lane, counts, raw, unit)
     return counts, raw, unit
 
 
@@ -161,15 +162,20 @@ class SparseGradients(Statistic[BinnedSums]):
 
     def of(self, block: Block) -> BinnedSums:
         model = self.model
-        counts, raw, unit = _gradients(
-            *_arrays(block), np.ascontiguousarray(model.embedding), model.slopes, model.intercept, model.own_intercept,
-            self.outer, self.with_intercept, self.lowest,
+        arrays, U = _arrays(block), np.ascontiguousarray(model.embedding)
+        lanes = each(
+            lambda lane: _gradients(
+                lane, *arrays, U, model.slopes, model.intercept, model.own_intercept, self.outer, self.with_intercept,
+                self.lowest,
+            ),
+            range(LANES),
         )  # fmt: skip
-        raw, unit = (np.ascontiguousarray(lanes.sum(axis=0).transpose(0, 2, 1)) for lanes in (raw, unit))
-        return BinnedSums(counts.sum(axis=0), raw, unit, self.lowest, block.n_users)
+        counts, raw, unit = (np.stack(parts).sum(axis=0) for parts in zip(*lanes, strict=True))
+        raw, unit = (np.ascontiguousarray(sums.transpose(0, 2, 1)) for sums in (raw, unit))
+        return BinnedSums(counts, raw, unit, self.lowest, block.n_users)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _pairs(indptr, indices, data, y, offsets, weights, w, intercept, centred, place_of, size):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, w.shape[0]
     rows, model = (indptr, indices, data), (np.empty((d, 0)), w, intercept, centred)

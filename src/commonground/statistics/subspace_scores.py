@@ -8,26 +8,30 @@ in one order: with a library's products over many people, the last bits of her s
 import itertools
 import math
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.bounded import score_units
 from commonground.clipping.sums import ScoreSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.statistic import Statistic
+from commonground.threads import each
 
 _PEOPLE, _CANDIDATES = 512, 1024  # scored together: their products stay in the cache
+_TOGETHER = 64  # candidates that one thread scores at a time
 SMALLEST_SHARE = 1e-6  # of her labels' energy; what is explained better than this counts as explained
 _RIDGE = 1e-12  # of the trace: keeps collinear rows from dividing by zero
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _moments(X, y, offsets, half, centred):  # type: ignore[no-untyped-def]
     """XᵀX as a half vector (off-diagonals × 2), Xᵀy, yᵀy and the rows that are free to differ, for each person."""
     n, d = offsets.shape[0] - 1, X.shape[1]
     G, b, c, m = np.zeros((n, d * (d + 1) // 2)), np.zeros((n, d)), np.zeros(n), np.zeros(n)
-    for j in prange(n):
+    for j in range(n):
         lo, hi = offsets[j], offsets[j + 1]
         if half:
             hi = lo + (hi - lo) // 2
@@ -54,11 +58,11 @@ def _moments(X, y, offsets, half, centred):  # type: ignore[no-untyped-def]
     return G, b, c, m
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _add_scores(pairs, columns, G, b, c, m, weights, loss_bound, sums):  # type: ignore[no-untyped-def]
     """pairs: (candidates, k(k+1)/2, d(d+1)/2), whose products with G are UᵀGU; columns: (candidates, k, d), those of U."""
     n_candidates, k, n = columns.shape[0], columns.shape[1], c.shape[0]
-    for u in prange(n_candidates):
+    for u in range(n_candidates):
         L, z, H = np.empty((k, k)), np.empty(k), np.empty(pairs.shape[1])
         total = 0
         for j in range(n):
@@ -101,6 +105,12 @@ def _add_scores(pairs, columns, G, b, c, m, weights, loss_bound, sums):  # type:
         sums[u] += total
 
 
+def _scores(pairs: np.ndarray, columns: np.ndarray, given: tuple[Any, ...], some: slice) -> np.ndarray:
+    sums = np.zeros(len(pairs[some]), dtype=np.int64)
+    _add_scores(pairs[some], columns[some], *given, sums)
+    return sums
+
+
 @dataclass(frozen=True, eq=False)
 class SubspaceScores(Statistic[ScoreSums]):
     """Σ_j w_j score_j(U) for each of (candidates, d, k) orthonormal U.
@@ -122,8 +132,9 @@ class SubspaceScores(Statistic[ScoreSums]):
         upper = np.triu_indices(d)
         for start in range(0, block.n_users, _PEOPLE):
             offsets, weights = block.offsets[start : start + _PEOPLE + 1], block.person_weights[start : start + _PEOPLE]
-            with np.errstate(over="ignore", invalid="ignore"):
-                G, b, c, m = _moments(block.X, block.y, offsets, self.half, self.centred)
+            rows = slice(offsets[0], offsets[-1])
+            X, y = (array[rows].astype(np.float64, copy=False) for array in (block.X, block.y))
+            G, b, c, m = _moments(X, y, offsets - rows.start, self.half, self.centred)
             for first in range(0, n_candidates, _CANDIDATES):
                 U = self.candidates[first : first + _CANDIDATES]
                 pairs = np.empty((len(U), k * (k + 1) // 2, len(upper[0])))
@@ -131,5 +142,8 @@ class SubspaceScores(Statistic[ScoreSums]):
                     outer = U[:, :, a, None] * U[:, None, :, e]
                     pairs[:, at] = ((outer + outer.transpose(0, 2, 1)) / 2)[:, upper[0], upper[1]]
                 columns = np.ascontiguousarray(U.transpose(0, 2, 1))
-                _add_scores(pairs, columns, G, b, c, m, weights, self.loss_bound, sums[first : first + _CANDIDATES])
+                given = G, b, c, m, weights, self.loss_bound
+                scored = [slice(at, at + _TOGETHER) for at in range(0, len(U), _TOGETHER)]
+                parts = each(partial(_scores, pairs, columns, given), scored)
+                sums[first : first + _CANDIDATES] += np.concatenate(parts)
         return ScoreSums(sums)

@@ -11,26 +11,27 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, N_BINS, bin_of
 from commonground.clipping.sums import BinnedSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.directions import solve_in_place
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 _RIDGE = 0.1  # of the mean eigenvalue
 _FREE = 1e6  # how much more the span of U may vary than what is outside of it
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     counts = np.zeros((n_chunks, N_BINS))
     raw = np.zeros((n_chunks, window, k, d))
     unit = np.zeros((n_chunks, window, k, d))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         v, G = np.empty(k), np.empty((k, d))
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             lo, hi = offsets[j], offsets[j + 1]
@@ -88,8 +89,18 @@ class WhitenedGradients(Statistic[BinnedSums]):
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        counts, raw, unit = _whitened_gradients(
-            block.X, block.y, block.offsets, block.person_weights, self.model.embedding, self.model.own_intercept,
-            self.lowest, WINDOW,
-        )  # fmt: skip
+        model = self.model
+        counts, raw, unit = over_chunks(
+            block,
+            lambda some: _whitened_gradients(
+                some.X,
+                some.y,
+                some.offsets,
+                some.person_weights,
+                model.embedding,
+                model.own_intercept,
+                self.lowest,
+                WINDOW,
+            ),
+        )
         return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)

@@ -88,6 +88,8 @@ class PrivateAltMin(PersonalModel):
         Show a progress bar.
     paper_settings : AltMinSettings or None, default=None
         Hyper-parameters of ``recipe="paper"``; None means those of P1's experiments.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -103,6 +105,8 @@ class PrivateAltMin(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -149,6 +153,7 @@ class PrivateAltMin(PersonalModel):
         simulation_seed: int | None = None,
         verbose: bool = False,
         paper_settings: AltMinSettings | None = None,
+        user: Any = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -163,6 +168,7 @@ class PrivateAltMin(PersonalModel):
         self.simulation_seed = simulation_seed
         self.verbose = verbose
         self.paper_settings = paper_settings
+        self.user = user
 
     @property
     def _variant(self) -> str:

@@ -63,6 +63,8 @@ class PrivateFedRep(PersonalModel):
         Show a progress bar.
     paper_settings : PaperSettings or None, default=None
         Hyper-parameters of ``recipe="paper"``; None means those of P2's experiments, with Theorem 10's rate.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -78,6 +80,8 @@ class PrivateFedRep(PersonalModel):
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
         How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -132,6 +136,7 @@ class PrivateFedRep(PersonalModel):
         simulation_seed: int | None = None,
         verbose: bool = False,
         paper_settings: PaperSettings | None = None,
+        user: Any = None,
     ) -> None:
         self.rank = rank
         self.epsilon = epsilon
@@ -147,6 +152,7 @@ class PrivateFedRep(PersonalModel):
         self.simulation_seed = simulation_seed
         self.verbose = verbose
         self.paper_settings = paper_settings
+        self.user = user
 
     @property
     def _variant(self) -> str:

@@ -6,8 +6,8 @@ Shared by what people send (``convex_gradients``) and by the heads they keep (``
 import math
 
 import numpy as np
-from numba import njit
 
+from commonground.compiled import kernel
 from commonground.losses import HUBER, LOGISTIC
 from commonground.statistics.directions import solve_in_place
 
@@ -19,7 +19,7 @@ _HUBER_RIDGE = 1e-6
 _HUBER_CORNER = 1.345 * 1.4826  # median absolute residuals: 95 % efficient for Gaussian noise
 
 
-@njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def pull(loss, label, score, corner):  # type: ignore[no-untyped-def]
     """−dℓ/dscore: how strongly one row asks for a larger score."""
     if loss == LOGISTIC:  # label ±1
@@ -27,7 +27,7 @@ def pull(loss, label, score, corner):  # type: ignore[no-untyped-def]
     return min(max(label - score, -corner), corner)
 
 
-@njit(cache=True, error_model="numpy")
+@kernel(error_model="numpy")
 def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type: ignore[no-untyped-def]
     """Minimise the loss over (v, intercept) by Newton steps; scores of the m rows in ``score``.
 

@@ -11,11 +11,13 @@ in ``lanes.py`` or ``clipping.bin_of`` remove ``__pycache__``.
 
 import math
 from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, prange
+from numba import njit
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
+from commonground.compiled import kernel
 from commonground.statistics.kernels.lanes import (
     LANES,
     doubles,
@@ -47,38 +49,15 @@ LINES_AHEAD = 256  # how early to ask for rows: into the second-level cache, as 
 
 # ---- the sums over people -------------------------------------------------------------------------------------------
 
-# Pointers to one chunk's accumulators and to the contributions v gᵀ that wait to be added to them, QUEUE for each bin.
+# Pointers to one chunk's accumulators and to the contributions v gᵀ that wait to be added to them, QUEUE for each bin: vectors
+# g, the slot of each place in a queue, factors v, how many wait. There is one more slot than places: the spare one takes the g
+# of the person at work, and is swapped into her bin's queue.
 Sums = namedtuple("Sums", ["counts", "raw", "unit", "g", "slots", "factors", "n_waiting"])
 
 
 @njit(inline="always")
 def _padded(n, multiple):
     return (n + multiple - 1) // multiple * multiple
-
-
-@njit
-def _queues(window, k, width, X):
-    """Room for the waiting contributions: vectors g, the slot of each queue place, factors v, how many wait.
-
-    One more slot than places: the spare one takes the g of the person at work, and is swapped into her bin's queue.
-    """
-    g = np.zeros((window * QUEUE + 1, width), X.dtype)
-    return g, np.arange(window * QUEUE + 1), np.zeros((window, k, 2, QUEUE)), np.zeros(window, np.int64)
-
-
-@njit
-def _pointers(accumulators, queues):
-    counts, raw, unit = accumulators
-    g, slots, factors, n_waiting = queues
-    return Sums(
-        pointer(counts), pointer(raw), pointer(unit), pointer(g), pointer(slots), pointer(factors), pointer(n_waiting)
-    )
-
-
-@njit
-def _spare(sums, window, width):
-    """Where the g of the person at work goes."""
-    return shifted(sums.g, item(sums.slots, window * QUEUE) * width)
 
 
 @njit(fastmath=FAST, error_model="numpy")
@@ -280,172 +259,193 @@ def _keep(g, a, s, squared):
 
 
 # ---- rounds over all people -----------------------------------------------------------------------------------------
+# The loops over chunks get all their arrays from the caller: to compile an allocation takes longer than to make a thousand.
 
-Work = namedtuple("Work", ["P", "r", "gram", "G", "inverse_diagonal", "v", "people"])  # arrays of one chunk
+
+class Room(NamedTuple):
+    """Arrays for one thread at work: those of a person or a batch, and the queues."""
+
+    P: np.ndarray
+    r: np.ndarray
+    gram: np.ndarray
+    G: np.ndarray
+    inverse_diagonal: np.ndarray
+    v: np.ndarray
+    batch: np.ndarray
+    g: np.ndarray
+    slots: np.ndarray
+    factors: np.ndarray
+    n_waiting: np.ndarray
+
+    @classmethod
+    def of(cls, k: int, places: int, rows: int, width: int, window: int, dtype: Any) -> "Room":
+        height = _padded_to(k + 1, 4)  # a person's projections on k columns and her labels, four by four
+        return cls(
+            np.empty(height * places), np.empty(rows, dtype), np.empty((k + 2, height)), np.empty((k + 1, k + 1, LANES)),
+            np.empty((k, LANES)), np.ones((k, LANES)), np.empty((LANES, 4), np.int64),
+            np.zeros((window * QUEUE + 1, width), dtype), np.arange(window * QUEUE + 1),
+            np.zeros((window, k, 2, QUEUE)), np.zeros(window, np.int64),
+        )  # fmt: skip
 
 
-@njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
+def _padded_to(n: int, multiple: int) -> int:
+    return -(-n // multiple) * multiple
+
+
+def _accumulators(n: int, window: int, k: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    n_chunks = -(-n // CHUNK)
+    return np.zeros((n_chunks, N_BINS)), np.zeros((n_chunks, window, k, width)), np.zeros((n_chunks, window, k, width))
+
+
 def embedding_gradients(
-    X, y, offsets, weights, W, k, has_mean, shared_intercept, local_intercept, lowest, window, max_rows
-):
+    X: np.ndarray, y: np.ndarray, offsets: np.ndarray, weights: np.ndarray, U: np.ndarray, mean: np.ndarray | None,
+    shared_intercept: float, local_intercept: bool, lowest: int, window: int, max_rows: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """Sums over people of (X_jᵀ r_j) v_jᵀ / (dof_j ‖v_j‖²), kept apart by the size of each person's contribution.
 
-    W holds the columns of the embedding U, then the shared mean w₀ when ``has_mean``. Returns, chunk by chunk, how many
-    people fall in each of N_BINS bins, and for the ``window`` bins from ``lowest`` on the sums of their contributions
-    as they are (raw) and scaled to norm one (unit). Non-finite or empty contributions count in bin 0 and add nothing.
+    Returns, chunk by chunk, how many people fall in each of N_BINS bins, and for the ``window`` bins from ``lowest`` on the
+    sums of their contributions as they are (raw) and scaled to norm one (unit). Non-finite or empty contributions count in bin
+    0 and add nothing.
     """
-    X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
-    n, d = offsets.shape[0] - 1, X.shape[1]
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    width = _padded(d, LANES)
-    counts = np.zeros((n_chunks, N_BINS))
-    raw = np.zeros((n_chunks, window, k, width))
-    unit = np.zeros((n_chunks, window, k, width))
-    columns = np.zeros((_padded(k + has_mean, 2), d), X.dtype)
-    columns[: k + has_mean] = W[: k + has_mean]
-    height = _padded(k + 1, 4)  # a person's projections on k columns and her labels, four by four
-    rows = _padded(max_rows, LANES)
-    batch_rows = BATCH_BYTES // (d * X.itemsize)
+    (d, k), dtype = U.shape, X.dtype
+    columns = np.zeros((_padded_to(k + (mean is not None), 2), d), dtype)
+    columns[:k] = U.T
+    if mean is not None:
+        columns[k] = mean
+    width, rows, batch_rows = _padded_to(d, LANES), _padded_to(max_rows, LANES), BATCH_BYTES // (d * dtype.itemsize)
     most_rows = min(LANES * rows, batch_rows + rows + LANES * LANES)  # a batch ends with who exceeds batch_rows
-    for chunk in prange(n_chunks):
-        work = Work(
-            np.empty(height * most_rows),
-            np.empty(rows, X.dtype),
-            np.empty((k + 2, height)),
-            np.empty((k + 1, k + 1, LANES)),
-            np.empty((k, LANES)),
-            np.empty((k, LANES)),
-            np.empty((LANES, 4), np.int64),
-        )
-        accumulators = counts[chunk], raw[chunk], unit[chunk]
-        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-        queues = _queues(window, k, width, X)
-        model = columns, k, has_mean, shared_intercept, local_intercept
-        _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, work, accumulators, queues)
+    room = Room.of(k, most_rows, rows, width, window, dtype)
+    counts, raw, unit = _accumulators(len(offsets) - 1, window, k, width)
+    _embedding_chunks(
+        X, y, offsets, weights, columns, k, int(mean is not None), float(shared_intercept), int(local_intercept), lowest,
+        batch_rows, counts, raw, unit, *room,
+    )  # fmt: skip
     return counts, raw[:, :, :, :d], unit[:, :, :, :d]
 
 
-@njit(fastmath=FAST, error_model="numpy")
-def _embedding_chunk(X, y, offsets, weights, people, model, lowest, batch_rows, work, accumulators, queues):
-    """The people of one chunk, in batches: project each; solve their heads side by side; pull each back and queue."""
-    d, line = X.shape[1], LINE_BYTES // X.itemsize
-    window, width, height = accumulators[1].shape[0], accumulators[1].shape[2], work.gram.shape[1]
-    columns, k, has_mean, shared_intercept, local_intercept = model
-    x, labels, w = pointer(X), pointer(y), pointer(columns)
-    projections, r, gram, G = pointer(work.P), pointer(work.r), pointer(work.gram), pointer(work.G)
-    inverse_diagonal, heads = pointer(work.inverse_diagonal), pointer(work.v)
-    sums = _pointers(accumulators, queues)
-    batch = work.people
-    size = n_rows = used = 0
-    for j in range(people[0], people[1]):
-        lo, m = offsets[j], offsets[j + 1] - offsets[j]
-        if m - k - local_intercept > 0 and weights[j] > 0.0:
-            _project(x, d, lo, m, w, columns.shape[0], shifted(projections, used), _padded(m, LANES), line)
-            batch[size, 0], batch[size, 1], batch[size, 2], batch[size, 3] = lo, m, used, j
-            size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
-        else:  # the head fits these rows exactly, so nothing is left to learn from; or she takes no part, not even in rounding
-            accumulators[0][0] += weights[j]
-        if size < LANES and n_rows < batch_rows and j + 1 < people[1]:
-            continue
-        for lane in range(size):
-            lo, m, P = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2])
-            rows = _padded(m, LANES)
-            own = shifted(P, k * rows)  # her labels, less what the shared mean predicts
-            for i in range(m):
-                put(own, i, item(labels, lo + i) - shared_intercept - (item(own, i) if has_mean else 0.0))
-            if local_intercept:
-                for c in range(k + 1):
-                    _centre(shifted(P, c * rows), m)
-            _gram(P, rows, m, k, gram, height)
-            for c in range(k + 1):
-                for b in range(c + 1):
-                    put(G, (c * (k + 1) + b) * LANES + lane, item(gram, c * height + b))
-        _least_squares(G, k, inverse_diagonal, heads)
-        for lane in range(size):
-            lo, m, P, v = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2]), shifted(heads, lane)
-            vv = 0.0
-            for c in range(k):
-                vv += item(v, c * LANES) * item(v, c * LANES)
-            _residuals(P, _padded(m, LANES), m, k, v, r)
-            squared_g = _pull_back(x, d, lo, m, r, _spare(sums, window, width))
-            scale = 1.0 / ((m - k - local_intercept) * vv)
-            squared = squared_g * vv * scale * scale
-            if not (SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
-                squared = (
-                    math.nan
-                )  # the factors of the norm may be denormal, and then it is not the norm of what is added
-            _count_and_queue(sums, v, k, width, scale, squared, weights[batch[lane, 3]], lowest, window)
+@kernel(fastmath=FAST, error_model="numpy")
+def _embedding_chunks(
+    X, y, offsets, weights, columns, k, has_mean, shared_intercept, local_intercept, lowest, batch_rows, counts, raw, unit,
+    P_, r_, gram_, G_, inverse_diagonal_, v_, batch, g_, slots_, factors_, n_waiting_,
+):  # fmt: skip
+    """The people of each chunk, in batches: project each; solve their heads side by side; pull each back and queue."""
+    n, d, line = offsets.shape[0] - 1, X.shape[1], LINE_BYTES // X.itemsize
+    window, width, height = raw.shape[1], raw.shape[3], gram_.shape[1]
+    x, labels, w, n_columns = pointer(X), pointer(y), pointer(columns), columns.shape[0]
+    projections, r, gram, G = pointer(P_), pointer(r_), pointer(gram_), pointer(G_)
+    inverse_diagonal, heads = pointer(inverse_diagonal_), pointer(v_)
+    at_counts, at_raw, at_unit = pointer(counts), pointer(raw), pointer(unit)
+    g, slots, factors, n_waiting = pointer(g_), pointer(slots_), pointer(factors_), pointer(n_waiting_)
+    for chunk in range(counts.shape[0]):
+        place = chunk * window * k * width
+        sums = Sums(
+            shifted(at_counts, chunk * N_BINS), shifted(at_raw, place), shifted(at_unit, place),
+            g, slots, factors, n_waiting,
+        )  # fmt: skip
         size = n_rows = used = 0
-    _add_remaining(sums, k, width, window)
+        end = min(n, (chunk + 1) * CHUNK)
+        for j in range(chunk * CHUNK, end):
+            lo, m = offsets[j], offsets[j + 1] - offsets[j]
+            if m - k - local_intercept > 0 and weights[j] > 0.0:
+                _project(x, d, lo, m, w, n_columns, shifted(projections, used), _padded(m, LANES), line)
+                batch[size, 0], batch[size, 1], batch[size, 2], batch[size, 3] = lo, m, used, j
+                size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
+            else:  # the head fits these rows exactly, so nothing is left to learn from; or she takes no part at all
+                counts[chunk, 0] += weights[j]
+            if size < LANES and n_rows < batch_rows and j + 1 < end:
+                continue
+            for lane in range(size):
+                lo, m, P = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2])
+                rows = _padded(m, LANES)
+                own = shifted(P, k * rows)  # her labels, less what the shared mean predicts
+                for i in range(m):
+                    put(own, i, item(labels, lo + i) - shared_intercept - (item(own, i) if has_mean else 0.0))
+                if local_intercept:
+                    for c in range(k + 1):
+                        _centre(shifted(P, c * rows), m)
+                _gram(P, rows, m, k, gram, height)
+                for c in range(k + 1):
+                    for b in range(c + 1):
+                        put(G, (c * (k + 1) + b) * LANES + lane, item(gram, c * height + b))
+            _least_squares(G, k, inverse_diagonal, heads)
+            for lane in range(size):
+                lo, m, P, v = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2]), shifted(heads, lane)
+                vv = 0.0
+                for c in range(k):
+                    vv += item(v, c * LANES) * item(v, c * LANES)
+                _residuals(P, _padded(m, LANES), m, k, v, r)
+                squared_g = _pull_back(x, d, lo, m, r, shifted(g, item(slots, window * QUEUE) * width))
+                scale = 1.0 / ((m - k - local_intercept) * vv)
+                squared = squared_g * vv * scale * scale
+                if not (SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
+                    squared = math.nan  # the norm's factors may be denormal, and it not the norm of what is added
+                _count_and_queue(sums, v, k, width, scale, squared, weights[batch[lane, 3]], lowest, window)
+            size = n_rows = used = 0
+        _add_remaining(sums, k, width, window)
 
 
-@njit(parallel=True, fastmath=FAST, cache=True, nogil=True, error_model="numpy")
-def mean_gradients(X, y, offsets, weights, w, intercept, centred, constant, lowest, window, max_rows):
+def mean_gradients(
+    X: np.ndarray, y: np.ndarray, offsets: np.ndarray, weights: np.ndarray, w: np.ndarray, intercept: float, centred: bool,
+    constant: float, lowest: int, window: int, max_rows: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """The same sums for the linear model x → <w, x> + intercept: each person sends (X_jᵀ r_j, constant·Σ r_j) / m_j.
 
     ``centred`` takes each person's own mean out of X and r for the slopes (she has a local intercept), not out of the
     last coordinate, which is her mean residual times ``constant`` and is there unless that is zero: the intercept is the
     coefficient of one more feature, as large as the others.
     """
-    X, y = np.ascontiguousarray(X), np.ascontiguousarray(y)
-    n, d = offsets.shape[0] - 1, X.shape[1]
-    with_intercept = int(constant != 0.0)
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    width = _padded(d + with_intercept, LANES)
-    counts = np.zeros((n_chunks, N_BINS))
-    raw = np.zeros((n_chunks, window, 1, width))
-    unit = np.zeros((n_chunks, window, 1, width))
+    d = X.shape[1]
+    size, rows = d + (constant != 0.0), _padded_to(max_rows, LANES)
+    width = _padded_to(size, LANES)
     columns = np.zeros((2, d), X.dtype)
     columns[0] = w
-    rows = _padded(max_rows, LANES)
-    for chunk in prange(n_chunks):
-        work = np.empty((2, rows)), np.empty(rows, X.dtype), np.ones(1)
-        accumulators = counts[chunk], raw[chunk], unit[chunk]
-        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-        queues = _queues(window, 1, width, X)
-        model = columns, intercept, centred, constant
-        _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues)
-    return counts, raw[:, :, :, : d + with_intercept], unit[:, :, :, : d + with_intercept]
+    room = Room.of(1, rows, rows, width, window, X.dtype)
+    counts, raw, unit = _accumulators(len(offsets) - 1, window, 1, width)
+    _mean_chunks(
+        X, y, offsets, weights, columns, 1, float(intercept), int(centred), float(constant), lowest, rows, counts, raw, unit,
+        room.P, room.r, room.v, room.g, room.slots, room.factors, room.n_waiting,
+    )  # fmt: skip
+    return counts, raw[:, :, :, :size], unit[:, :, :, :size]
 
 
-@njit(fastmath=FAST, error_model="numpy")
-def _mean_chunk(X, y, offsets, weights, people, model, lowest, work, accumulators, queues):
-    d, line, rows = X.shape[1], LINE_BYTES // X.itemsize, work[0].shape[1]
-    window, width = accumulators[1].shape[0], accumulators[1].shape[2]
-    columns, intercept, centred, constant = model
+@kernel(fastmath=FAST, error_model="numpy")
+def _mean_chunks(
+    X, y, offsets, weights, columns, k, intercept, centred, constant, lowest, rows, counts, raw, unit,
+    P_, r_, v_, g_, slots_, factors_, n_waiting_,
+):  # fmt: skip
+    """``k`` is 1, and ``v`` a one: what is queued for an embedding's gradient, here for one column."""
+    n, d, line = offsets.shape[0] - 1, X.shape[1], LINE_BYTES // X.itemsize
+    window, width, n_columns = raw.shape[1], raw.shape[3], columns.shape[0]
     x, labels, w = pointer(X), pointer(y), pointer(columns)
-    P, r, v = pointer(work[0]), pointer(work[1]), pointer(work[2])
-    sums = _pointers(accumulators, queues)
-    for j in range(people[0], people[1]):
-        if weights[j] == 0.0:  # she takes no part, not even in how the others' sums are rounded
-            continue
-        lo, m = offsets[j], offsets[j + 1] - offsets[j]
-        dof = max(m - centred, 1)
-        _project(x, d, lo, m, w, 2, P, rows, line)
-        sum_r = 0.0
-        for i in range(m):
-            put(P, i, item(labels, lo + i) - item(P, i) - intercept)
-            sum_r += item(P, i)
-        if centred:
-            _centre(P, m)
-        for i in range(0, m, LANES):
-            store(r, i, load(P, i))
-        g = _spare(sums, window, width)
-        squared_g = _pull_back(x, d, lo, m, r, g)
-        if constant != 0.0:
-            last = X.dtype.type(constant * sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
-            put(g, d, last)
-            squared_g += np.float64(last) * np.float64(last)
-        scale = 1.0 / dof
-        _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, weights[j], lowest, window)
-    _add_remaining(sums, 1, width, window)
-
-
-@njit(parallel=True, cache=True, nogil=True)
-def sum_over_chunks(parts):
-    """parts.sum(axis=0), bin by bin on all threads."""
-    total = np.zeros(parts.shape[1:])
-    for b in prange(parts.shape[1]):
-        for chunk in range(parts.shape[0]):
-            total[b] += parts[chunk, b]
-    return total
+    P, r, v = pointer(P_), pointer(r_), pointer(v_)
+    at_counts, at_raw, at_unit = pointer(counts), pointer(raw), pointer(unit)
+    queued, slots, factors, n_waiting = pointer(g_), pointer(slots_), pointer(factors_), pointer(n_waiting_)
+    for chunk in range(counts.shape[0]):
+        place = chunk * window * width
+        sums = Sums(
+            shifted(at_counts, chunk * N_BINS), shifted(at_raw, place), shifted(at_unit, place),
+            queued, slots, factors, n_waiting,
+        )  # fmt: skip
+        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
+            if weights[j] == 0.0:  # she takes no part, not even in how the others' sums are rounded
+                continue
+            lo, m = offsets[j], offsets[j + 1] - offsets[j]
+            dof = max(m - centred, 1)
+            _project(x, d, lo, m, w, n_columns, P, rows, line)
+            sum_r = 0.0
+            for i in range(m):
+                put(P, i, item(labels, lo + i) - item(P, i) - intercept)
+                sum_r += item(P, i)
+            if centred:
+                _centre(P, m)
+            for i in range(0, m, LANES):
+                store(r, i, load(P, i))
+            g = shifted(queued, item(slots, window * QUEUE) * width)
+            squared_g = _pull_back(x, d, lo, m, r, g)
+            if constant != 0.0:
+                last = X.dtype.type(constant * sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
+                put(g, d, last)
+                squared_g += np.float64(last) * np.float64(last)
+            scale = 1.0 / dof
+            _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, weights[j], lowest, window)
+        _add_remaining(sums, k, width, window)

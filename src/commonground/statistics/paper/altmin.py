@@ -9,18 +9,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import ClippedSums, PositiveSums, SymmetricSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.embedding_moments import add_moment, head_in_place, whole_matrix
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.gradients import FAST
 from commonground.statistics.kernels.lanes import LANES
 from commonground.statistics.statistic import Statistic
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@kernel(fastmath=FAST, error_model="numpy")
 def _system_of(people, X, y, offsets, weights, Ut, m_public, parts, split, clips, blocks, vector):  # type: ignore[no-untyped-def]
     """Add Σ W Wᵀ and Σ ỹ W of the people of one chunk to ``blocks`` and ``vector``."""
     d, k, width = X.shape[1], Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
@@ -71,18 +72,18 @@ def _system_of(people, X, y, offsets, weights, Ut, m_public, parts, split, clips
         add_moment(blocks, R, used, v, factors)
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _system(X, y, offsets, weights, Ut, m_public, parts, split, clips):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
     n_chunks, width = (n + CHUNK - 1) // CHUNK, (X.shape[1] + LANES - 1) // LANES * LANES
     blocks, vectors = np.zeros((n_chunks, k * (k + 1) // 2, width, width)), np.zeros((n_chunks, k, d))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         _system_of(people, X, y, offsets, weights, Ut, m_public, parts, split, clips, blocks[chunk], vectors[chunk])
     return blocks, vectors
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _pairs_of(people, X, y, offsets, weights, m_public, zeta, total):  # type: ignore[no-untyped-def]
     """Add the pairs of the people of one chunk to ``total``, upper triangle."""
     d = X.shape[1]
@@ -111,12 +112,12 @@ def _pairs_of(people, X, y, offsets, weights, m_public, zeta, total):  # type: i
                 total[c, e] += weights[j] * Z[c, e]
 
 
-@njit(parallel=True, cache=True, nogil=True)
+@kernel()
 def _pairs(X, y, offsets, weights, m_public, zeta):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     sums = np.zeros((n_chunks, d, d))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
         _pairs_of(people, X, y, offsets, weights, m_public, zeta, sums[chunk])
     return sums
@@ -153,10 +154,21 @@ class System(Statistic[SystemSums]):
 
     def of(self, block: Block) -> SystemSums:
         parts, eta, zeta = 4 if self.split else 2, self.eta, self.zeta
-        matrices, vectors = _system(
-            block.X, block.y, block.offsets, block.person_weights, np.ascontiguousarray(self.embedding.T),
-            self.rows_per_user, parts, self.split, (eta, zeta),
-        )  # fmt: skip
+        Ut = np.ascontiguousarray(self.embedding.T)
+        matrices, vectors = over_chunks(
+            block,
+            lambda some: _system(
+                some.X,
+                some.y,
+                some.offsets,
+                some.person_weights,
+                Ut,
+                self.rows_per_user,
+                parts,
+                self.split,
+                (eta, zeta),
+            ),
+        )
         rows = self.rows_per_user // parts
         return SystemSums(
             PositiveSums(whole_matrix(matrices.sum(axis=0), *self.embedding.shape), rows * eta**2, block.n_users),
@@ -177,5 +189,8 @@ class NormalisedPairs(Statistic[SymmetricSums]):
     zeta: float
 
     def of(self, block: Block) -> SymmetricSums:
-        upper = _pairs(block.X, block.y, block.offsets, block.person_weights, self.rows_per_user, self.zeta).sum(axis=0)
+        upper = over_chunks(
+            block,
+            lambda some: _pairs(some.X, some.y, some.offsets, some.person_weights, self.rows_per_user, self.zeta),
+        ).sum(axis=0)
         return SymmetricSums(upper + np.triu(upper, 1).T, self.rows_per_user // 2 * self.zeta**2, block.n_users)

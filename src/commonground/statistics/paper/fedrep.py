@@ -4,20 +4,21 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit, prange
 
 from commonground.clipping.grid import CHUNK, bin_of, clip_factors, squared_norms_of_products
 from commonground.clipping.sums import ClippedSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.statistic import Statistic
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
     n_chunks = (n + CHUNK - 1) // CHUNK
     sums = np.zeros((n_chunks, d, d))
-    for chunk in prange(n_chunks):
+    for chunk in range(n_chunks):
         Z, s, a = np.empty((d, d)), np.empty(d), np.empty(d)
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             lo, m = offsets[j], offsets[j + 1] - offsets[j]
@@ -49,15 +50,15 @@ class Pairs(Statistic[ClippedSums]):
     clip_norm: float
 
     def of(self, block: Block) -> ClippedSums:
-        sums = _clipped_pairs(block.X, block.y, block.offsets, self.clip_norm)
+        sums = over_chunks(block, lambda some: _clipped_pairs(some.X, some.y, some.offsets, self.clip_norm))
         return ClippedSums(sums.sum(axis=0), self.clip_norm, block.n_users)
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _batch_gradients(X, y, offsets, U, batch, shift):  # type: ignore[no-untyped-def]
     n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
     pulled, heads = np.zeros((n, d)), np.zeros((n, k))
-    for j in prange(n):
+    for j in range(n):
         lo, half = offsets[j], (offsets[j + 1] - offsets[j]) // 2
         b = min(batch, half // 2)
         if b < 1:
@@ -101,7 +102,10 @@ class BatchGradients(Statistic[ClippedSums]):
     clip_norm: float
 
     def of(self, block: Block) -> ClippedSums:
-        pulled, heads = _batch_gradients(block.X, block.y, block.offsets, self.embedding, self.batch, self.shift)
+        pulled, heads = over_chunks(
+            block,
+            lambda some: _batch_gradients(some.X, some.y, some.offsets, self.embedding, self.batch, self.shift),
+        )
         factors = clip_factors(squared_norms_of_products(pulled, heads), self.clip_norm)
         pulled[factors == 0] = 0.0
         heads[factors == 0] = 0.0

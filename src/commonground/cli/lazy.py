@@ -1,0 +1,119 @@
+"""What `commonground --help` says, and commands that are loaded when they are asked for."""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
+
+TITLE = "Personalised models for many people, with a privacy guarantee for every person."
+
+# Every command in a line, in the order of the help; tests/cli/test_start.py holds it against the commands' own words.
+IN_A_LINE = {
+    "train": "Learn the shared part from everybody's rows and publish it as a billboard.",
+    "statement": "Verify a billboard and print what it guarantees, to whom, and every release it rests on.",
+    "personalize": "Fit a head for each person of a table from the billboard and her own rows. "
+    "The file is private to these people.",
+    "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
+    "demo": "Simulate people who share a subspace, train privately at several ε and compare with the alternatives.",
+    "audit": "Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.",
+    "reproduce": "Compute results of the papers again: ours, theirs, the difference, a verdict. "
+    "Simulated throughout: NOT private.",
+    "ledger": "The durable budget: what may be spent on whom, what was, and what is left.",
+    "federate": "Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated').",
+    "keys": "Keys to sign boards with (`train --sign`) and to check whose they are (`statement --verify`).",
+}
+
+# Commands, or groups of them, with a file of their own.
+_ELSEWHERE = {
+    "audit": ("audit", "audit"),
+    "reproduce": ("reproduce", "reproduce"),
+    "ledger": ("ledger", "ledger_app"),
+    "federate": ("federate", "federate_app"),
+    "keys": ("signing", "keys_app"),
+}
+
+
+class LoadedWhenAsked(TyperGroup):
+    """The commands of ``app.py``, and those of other files, each loaded by its name."""
+
+    def list_commands(self, context: Any) -> list[str]:
+        """All names, in the order of the help.
+
+        Parameters
+        ----------
+        context : click.Context
+
+        Returns
+        -------
+        list of str
+        """
+        known = [name for name in IN_A_LINE if name in self.commands or name in _ELSEWHERE]
+        return [*known, *(name for name in self.commands if name not in known)]
+
+    def get_command(self, context: Any, name: str) -> Any:
+        """The command, its file loaded.
+
+        Parameters
+        ----------
+        context : click.Context
+        name : str
+
+        Returns
+        -------
+        click.Command or None
+        """
+        if name in _ELSEWHERE and name not in self.commands:
+            file, attribute = _ELSEWHERE[name]
+            found = getattr(import_module(f"commonground.cli.{file}"), attribute)
+            if isinstance(found, typer.Typer):
+                self.commands[name] = get_group(found)
+            else:
+                alone = typer.Typer(add_completion=False)
+                alone.command(name)(found)
+                self.commands[name] = get_command(alone)
+            self.commands[name].name = name
+        return super().get_command(context, name)
+
+
+def new_app() -> typer.Typer:
+    """An app without commands: its help and ``--version``.
+
+    Returns
+    -------
+    typer.Typer
+    """
+    app = typer.Typer(
+        help=TITLE,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        cls=LoadedWhenAsked,
+    )
+    app.callback()(_options)
+    return app
+
+
+def _options(
+    _: Annotated[
+        bool,
+        typer.Option("--version", help="Print the version.", callback=lambda asked: _say_version(asked), is_eager=True),
+    ] = False,
+) -> None:
+    pass
+
+
+def _say_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"commonground {version('commonground')}")
+        raise typer.Exit
+
+
+def first_help() -> None:
+    """``commonground``, ``commonground --help`` and ``commonground --version``, without loading any command."""
+    app = new_app()
+    for name, line in IN_A_LINE.items():
+        app.command(name, help=line)(lambda: None)
+    app()

@@ -1,0 +1,85 @@
+"""Threads for compiled code: how many there are, and pieces of work handed out to them.
+
+Results never depend on their number: a piece is the same whoever does it, and what pieces give is put together in their order.
+A forked child starts threads of its own.
+"""
+
+import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from commonground.errors import InputError
+
+Piece = TypeVar("Piece")
+Given = TypeVar("Given")
+_n_threads: int | None = None  # None: not asked yet
+_pool: ThreadPoolExecutor | None = None
+
+
+def get_num_threads() -> int:
+    """How many threads compiled code uses.
+
+    Returns
+    -------
+    int
+        What ``set_num_threads`` said; else the environment's NUMBA_NUM_THREADS; else as many as this process has cores.
+    """
+    global _n_threads
+    if _n_threads is None:
+        asked = os.environ.get("NUMBA_NUM_THREADS", "")
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        _n_threads = int(asked) if asked.isdigit() and int(asked) > 0 else cores
+    return _n_threads
+
+
+def set_num_threads(n_threads: int) -> None:
+    """Let compiled code use this many threads, in all of this process.
+
+    Parameters
+    ----------
+    n_threads : int
+        At least 1.
+    """
+    global _n_threads
+    if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
+        raise InputError(f"the number of threads must be an integer of at least 1, got {n_threads!r}.")
+    if n_threads != _n_threads:
+        _forget_threads()
+    _n_threads = n_threads
+
+
+def each(run: Callable[[Piece], Given], pieces: Iterable[Piece]) -> list[Given]:
+    """``[run(piece) for piece in pieces]``, several at a time; ``run`` must not call ``each`` itself.
+
+    Parameters
+    ----------
+    run : callable
+        Of one piece; most of its time without the interpreter's lock.
+    pieces : iterable
+
+    Returns
+    -------
+    list
+        In the order of the pieces.
+    """
+    pieces = list(pieces)
+    if len(pieces) < 2 or get_num_threads() == 1:
+        return [run(piece) for piece in pieces]
+    return list(_threads().map(run, pieces))
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(get_num_threads(), thread_name_prefix="commonground")
+    return _pool
+
+
+def _forget_threads() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_threads)  # a child has its parent's pool, but none of its threads

@@ -1,0 +1,131 @@
+"""Threads change how long it takes, nothing else; a fork and a read-only machine are survived."""
+
+import multiprocessing
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from commonground import threads
+from commonground.clipping.grid import CHUNK
+from commonground.data.population import Block
+from commonground.errors import InputError
+from commonground.statistics.directions import FeatureEnergies
+from commonground.statistics.gradients import EmbeddingGradients
+from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.statistic import SharedModel
+
+
+@pytest.fixture(autouse=True)
+def as_many_as_before() -> Iterator[None]:
+    before = threads.get_num_threads()
+    yield
+    threads.set_num_threads(before)
+
+
+def people(n: int, dtype: type = np.float64) -> Block:
+    rng = np.random.default_rng(0)
+    offsets = np.concatenate([[0], np.cumsum(rng.integers(0, 5, n))])
+    X = rng.standard_normal((offsets[-1], 4)).astype(dtype)
+    return Block(X, X[:, 0] + X[:, 1], offsets, 0, rng.uniform(0, 1, n))
+
+
+MODEL = SharedModel(np.eye(4)[:, :1], np.ones(4), 0.5, True)
+
+
+@pytest.mark.parametrize(
+    "asked", [EmbeddingGradients(MODEL, 113), ResidualGradients(MODEL, 113), FeatureEnergies(True)]
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_do_not_depend_on_the_number_of_threads(asked, dtype: type) -> None:  # type: ignore[no-untyped-def]
+    block = people(3 * CHUNK + 5, dtype)
+    found = []
+    for n_threads in (1, 3):
+        threads.set_num_threads(n_threads)
+        found.append(asked.of(block))
+    for name, value in vars(found[0]).items():
+        np.testing.assert_array_equal(value, vars(found[1])[name], err_msg=name)
+
+
+def test_pieces_keep_their_order_and_their_people() -> None:
+    block = people(2 * CHUNK + 7, np.float32)
+    threads.set_num_threads(2)
+    rows = over_chunks(block, lambda some: np.diff(some.offsets))
+    np.testing.assert_array_equal(rows, np.diff(block.offsets))
+    np.testing.assert_array_equal(over_chunks(block, lambda some: some.person_weights), block.weights)
+    assert over_chunks(block, lambda some: some.X).dtype == np.float64
+    np.testing.assert_array_equal(over_chunks(block, lambda some: some.X, doubles=False), block.X)
+
+
+def test_work_is_done_at_the_same_time() -> None:
+    threads.set_num_threads(2)
+    both = threading.Barrier(2, timeout=30)
+    assert len(threads.each(lambda _: both.wait(), range(2))) == 2
+
+
+def test_what_is_done_first_does_not_come_first() -> None:
+    threads.set_num_threads(2)
+    assert threads.each(lambda pause: (time.sleep(pause), pause)[1], [0.2, 0.0]) == [0.2, 0.0]
+
+
+def test_an_error_of_a_piece_is_raised() -> None:
+    threads.set_num_threads(2)
+    with pytest.raises(ZeroDivisionError):
+        threads.each(lambda piece: 1 // piece, [1, 0])
+
+
+@pytest.mark.parametrize("number", [0, -1, 1.5, True, "2"])
+def test_a_number_of_threads_that_is_none(number: object) -> None:
+    with pytest.raises(InputError, match="at least 1"):
+        threads.set_num_threads(number)  # type: ignore[arg-type]
+
+
+def _energies(queue) -> None:  # type: ignore[no-untyped-def]
+    queue.put(FeatureEnergies(True).of(people(2 * CHUNK)).counts)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_can_compute_after_its_parent_has() -> None:
+    threads.set_num_threads(2)
+    expected = FeatureEnergies(True).of(people(2 * CHUNK)).counts
+    context = multiprocessing.get_context("fork")
+    queue = context.SimpleQueue()
+    child = context.Process(target=_energies, args=(queue,))
+    child.start()
+    child.join(60)
+    assert child.exitcode == 0
+    np.testing.assert_array_equal(queue.get(), expected)
+
+
+def test_without_a_place_for_compiled_code_it_compiles_every_time(tmp_path: Path) -> None:
+    code = """
+import warnings
+from commonground.compiled import kernel
+from commonground.errors import CacheWarning
+with warnings.catch_warnings(record=True) as given:
+    warnings.simplefilter("always")
+    @kernel()
+    def twice(x):
+        return 2 * x
+    @kernel()
+    def thrice(x):
+        return 3 * x
+assert [w.category for w in given] == [CacheWarning], given
+assert "NUMBA_CACHE_DIR" in str(given[0].message)
+assert twice(3) == 6 and thrice(3) == 9
+"""
+    script, no_folder = tmp_path / "kernels.py", tmp_path / "__pycache__"
+    script.write_text(code)
+    no_folder.write_text("nothing can be written below a file, not even by an administrator")
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {"HOME": str(no_folder), "XDG_CACHE_HOME": str(no_folder)}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
