@@ -5,6 +5,8 @@ from commonground.billboard.board import Billboard
 from commonground.billboard.joint import JointStatement, SharedParameters
 from commonground.billboard.statement import Statement
 from commonground.data.items import one_hot
+from commonground.data.schema import Schema
+from commonground.data.schema_column import Column
 from commonground.data.users import Users
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.altmin.paper import AltMinSettings
@@ -21,6 +23,7 @@ from commonground.owners.joint_sgd import JointSGDClassifier, JointSGDRegressor
 __all__ = [
     "AltMinSettings",
     "Billboard",
+    "Column",
     "ExponentialSubspace",
     "JointSGDClassifier",
     "JointSGDRegressor",
@@ -32,6 +35,7 @@ __all__ = [
     "PrivateAltMin",
     "PrivateFedRep",
     "PrivateMarginClassifier",
+    "Schema",
     "SharedParameters",
     "SingleModel",
     "Statement",

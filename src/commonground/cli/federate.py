@@ -1,6 +1,5 @@
 """`commonground federate`: server | node serve | node personalize | simulate."""
 
-import json
 import logging
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from rich.logging import RichHandler
 
 from commonground.billboard.board import Billboard
 from commonground.cli.ledger import population_for_training
+from commonground.cli.options import print_json
 from commonground.data.users import Users
 from commonground.errors import InputError
 from commonground.files import require_other_file
@@ -155,7 +155,7 @@ def _train(
     board.save(out)
     if as_json:
         questions = [{"to nodes": sent, "from nodes": received} for sent, received in wire.traffic]
-        _print_json({"billboard": str(out), "bytes": questions, **board.statement.to_json()})
+        print_json({"billboard": str(out), "bytes": questions, **board.statement.to_json()})
         return
     typer.echo(str(board.statement))
     down, up = (sum(sizes) / len(wire.traffic) for sizes in zip(*wire.traffic, strict=True))
@@ -223,7 +223,7 @@ def personalize(
     users = Users.from_table(table, user=user, label=label, features=board.feature_names)
     Heads.fit(board, users).save(out, board)
     if as_json:
-        _print_json({"heads": str(out), "people": users.n_users})
+        print_json({"heads": str(out), "people": users.n_users})
     else:
         typer.echo(f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own.")
 
@@ -337,7 +337,3 @@ def _logging() -> None:
     if not log.handlers:
         log.addHandler(RichHandler(console=Console(stderr=True), show_path=False))
     log.setLevel(logging.INFO)
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
