@@ -133,9 +133,9 @@ class Billboard:
         if schema is None:
             return self
         board = replace(self, schema=schema)
-        return (
-            replace(board, intercept=float(board.in_label_range(np.array(self.intercept)))) if schema.bounded else board
-        )
+        if not (schema.bounded and self.statement.events):
+            return board
+        return replace(board, intercept=float(board.in_label_range(np.array(self.intercept))))
 
     def personalize(self, X: Any, y: Any) -> Head:
         """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget.

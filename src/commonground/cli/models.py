@@ -79,7 +79,7 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
 def default_rank(people: Population) -> int:
     """Two directions, or as many as there can be: fewer than features.
 
-    Where categories are still to be discovered, every one of them is one feature at least.
+    Where categories are still to be discovered, only the other features count: perhaps nothing is found.
     """
     return max(0, min(2, people.n_features - 1))
 

@@ -92,7 +92,9 @@ class DryRun:
             return ()
         from commonground.datasets import make_shared_subspace
 
-        made_up, _ = make_shared_subspace(STAND_INS, rows_per_user=3, n_features=max(self.people.n_features, 2), seed=0)
+        made_up, _ = make_shared_subspace(
+            STAND_INS, rows_per_user=3, rank=1, n_features=max(self.people.n_features, 2), seed=0
+        )
         stand_in: Users = copy(made_up)
         stand_in.n_users = self.people.n_users  # shares of the budget depend on it
         same = clone(self.model).set_params(simulation_seed=0)

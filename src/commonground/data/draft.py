@@ -17,7 +17,7 @@ version = 1
 MARK = "  # FROM THE DATA: not private until you declare it public"
 CATEGORY = """\
 # Give the values from a public list, values = ["…"] or values_file = "list.txt"; "discover" finds the frequent ones privately,
-which # takes a tenth of the budget, for all such columns together. A value that is not listed counts as none of them.
+# which takes a tenth of the budget, for all such columns together. A value that is not listed counts as none of them.
 """
 
 

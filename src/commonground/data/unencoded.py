@@ -35,7 +35,8 @@ class Unencoded(Population):
     ):
         self._kind, self._source, self._ids, self.schema = kind, source, ids, schema
         self._max_memory, self._scratch = max_memory, scratch
-        self.n_features = len(schema.features)
+        # So many there are whatever is found; perhaps none.
+        self.n_features = sum(len(column.feature_names) for column in schema.features if not column.undiscovered)
         table = encoded_table(source, ids, self._without_discovery())
         self._name = f"Column {schema.person.name!r}"
         self._id_batches, keys, _ = as_id_batches(table.user_ids, self._name)

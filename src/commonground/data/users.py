@@ -100,7 +100,15 @@ class Users(Population):
         self.reader: RowReader | None = None  # such as a GPU; None: this processor
 
     @classmethod
-    def from_arrays(cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None) -> "Users":
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        user_ids: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        schema: Schema | None = None,
+    ) -> "Users":
         """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
 
         X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. A matrix of
@@ -114,11 +122,20 @@ class Users(Population):
             Each row's person.
         feature_names : sequence of str or None, default=None
             One for each column.
+        schema : Schema or None, default=None
+            What the columns of X are, by their names or, in an array, by their order; and what y is.
 
         Returns
         -------
         Users
         """
+        if schema is not None:
+            if schema.undiscovered or feature_names is not None:
+                raise InputError("a schema names the features itself, and for arrays all values of categories.")
+            encoded = schema.encode(X), schema.encode_labels(y)
+            users = cls.from_arrays(*encoded, user_ids, feature_names=schema.feature_names)
+            users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
+            return users
         matrix = two_dimensional(X)
         if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
             feature_names = list(X.columns)

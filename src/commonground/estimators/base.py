@@ -99,7 +99,9 @@ class PersonalModel(BaseEstimator):
             )
         asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
         require(self._variant, asked)
-        require_discoverable(people, self._budget() if hasattr(self, "epsilon") else None, asked["budgets"])
+        require_discoverable(
+            people, self._budget() if hasattr(self, "epsilon") else None, asked["budgets"], getattr(self, "rank", 0)
+        )
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
         before = self._personal

@@ -23,12 +23,20 @@ def discovered(people: Unencoded, gate: Gate, budget: Budget | PureBudget) -> tu
     return people.encoded(found), budget.after(spent)
 
 
-def require_discoverable(people: Population, budget: Budget | PureBudget | None, own_budgets: bool) -> None:
-    """Before anything is charged: who can find values at all."""
+def require_discoverable(
+    people: Population, budget: Budget | PureBudget | None, own_budgets: bool, rank: object
+) -> None:
+    """Before anything is charged: who can find values at all, and whether the fit can go on if none stands out."""
     if not isinstance(people, Unencoded):
         return
     if not isinstance(budget, Budget) or own_budgets:
         raise InputError(
             'values = "discover" takes a share of one (ε, δ) for everybody, which this estimator does not have: it protects '
             "nobody, has δ = 0 or personal budgets. Give the values by name."
+        )
+    if isinstance(rank, int) and rank >= max(people.n_features, 1):
+        raise InputError(
+            f"rank = {rank} needs more than {rank} features, and {people.n_features} are there whatever values are discovered: "
+            "should none stand out, the fit could not go on, and its budget would be wasted. Choose a smaller rank, or give "
+            "values by name."
         )
