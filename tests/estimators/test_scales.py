@@ -5,7 +5,8 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
-from commonground.errors import ScaleWarning
+from commonground.errors import ScaleWarning, SharingWarning
+from commonground.estimators.scales import too_few_for_a_shared_answer
 from commonground.ledger import DurableLedger
 
 
@@ -36,6 +37,19 @@ def test_who_finds_scales_itself_may_do_so_where_people_are_many() -> None:
         assert len(hidden(model, 1500, huge, [0.0] * 5)) == told
 
 
+def test_few_people_are_told_what_holds_a_shared_answer() -> None:
+    """From public numbers alone."""
+    X, y, ids = rows(300, [1] * 6, [0] * 6)
+    names = [cg.Column(name) for name in "abcdef"]
+    bounded = cg.Schema((cg.Column("who", "person"), cg.Column("y", "label", range=(-9, 9)), *names))
+    people = cg.Users.from_arrays(X, y, ids)
+    assert "300 people are few" in too_few_for_a_shared_answer(people, 0.24)
+    assert too_few_for_a_shared_answer(people, 0.4) == ""
+    assert too_few_for_a_shared_answer(cg.Users.from_arrays(X, y, ids, schema=bounded), 0.24) == ""
+    with pytest.warns(SharingWarning, match="300 people are few"):
+        cg.SingleModel(1.0, simulation_seed=0).fit(people)
+
+
 def test_what_has_a_public_size_is_not_looked_at() -> None:
     X, y, ids = rows(40, [1, 5e6], [0, 1e9])
     schema = cg.Schema(
@@ -56,5 +70,5 @@ def test_the_warning_comes_before_the_reservation(tmp_path: object) -> None:
 
 def test_one_person_does_not_decide() -> None:
     X, y, ids = rows(200, [1, 1, 1], [0, 0, 0])
-    X[:6] *= 1e12
+    X[:6, 1] *= 1e12
     assert cg.SingleModel().hidden_scales(cg.Users.from_arrays(X, y, ids)) == []

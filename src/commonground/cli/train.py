@@ -50,7 +50,7 @@ def refuse_hidden_scales(model: Any, people: Population) -> None:
         raise InputError(f"{advice(hidden, people.n_users)} To train all the same: --any-scales.")
 
 
-def sharing_pays(model: Any, people: Population) -> bool | None:
+def expected_to_pay(model: Any, people: Population) -> bool | None:
     """The verdict from public numbers alone, before training; None where there is no rule for this model."""
     if (
         type(model).__name__ != "PrivateFedRep"
@@ -179,7 +179,7 @@ def look_first(
     """All that can be said before anything is spent; refusals are errors."""
     if not any_scales:
         refuse_hidden_scales(model, people)
-    verdict = sharing_pays(model, people)
+    verdict = expected_to_pay(model, people)
     if useless:
         refuse_if_useless(verdict, people)
     return DryRun(model, people, out, payer, verdict)

@@ -23,13 +23,14 @@ from commonground.errors import (
     InputError,
     PrivacyWarning,
     ScaleWarning,
+    SharingWarning,
     UnknownUserError,
     UnknownUserWarning,
 )
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.discovery import discovered, require_discoverable
 from commonground.estimators.own_budgets import personal_budgets
-from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales
+from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
@@ -176,6 +177,9 @@ class PersonalModel(BaseEstimator):
         hidden = self.hidden_scales(people)
         if hidden:
             warnings.warn(advice(hidden, people.n_users), ScaleWarning, stacklevel=4)
+        budget = self._budget() if hasattr(self, "epsilon") and getattr(self, "shared_mean", True) else None
+        if isinstance(budget, Budget) and (few := too_few_for_a_shared_answer(people, budget.mu)):
+            warnings.warn(few, SharingWarning, stacklevel=4)
 
     def hidden_scales(self, people: Population) -> list[HiddenScale]:
         """Not private, for the operator alone: features whose size the noise of this fit would hide, by name.

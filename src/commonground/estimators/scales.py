@@ -10,6 +10,7 @@ who lets others see which trainings were refused tells them something that no ε
 looked at.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,9 +19,9 @@ import numpy as np
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
 
-LARGEST_RATIO = 100.0  # of a feature's spread to that of the middle one; see docs/schema.md for the experiment
-LARGEST_OFFSET = 10.0  # of a feature's middle, in its own spreads
-SCALES_FOUND_FROM = 300.0  # n·μ/√d from which on released coordinates find scales of any ratio
+# By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
+FEW, SOME = 40.0, 60.0
+SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
 ROWS = 200_000  # looked at, at most
 
@@ -51,17 +52,35 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
     if not varying.any():
         return []
     usual, found = float(np.median(spread[varying])), []
-    any_ratio = finds_scales and users.n_users * mu >= SCALES_FOUND_FROM * users.n_features**0.5
+    reach = reach_of(users, mu)
+    largest_ratio = math.inf if finds_scales and reach >= SCALES_FOUND_FROM else 100.0 if reach >= SOME else 10.0
+    largest_offset = 10.0 if reach >= FEW else 3.0  # of a feature's middle, in its own spreads
     for name, at, size, varies in zip(names, middle, spread, varying, strict=True):
         if not varies:
             continue
         ratio = size / usual
-        if not (any_ratio or 1 / LARGEST_RATIO <= ratio <= LARGEST_RATIO):
+        if not 1 / largest_ratio <= ratio <= largest_ratio:
             than = f"{ratio:,.0f} times larger" if ratio > 1 else f"{1 / ratio:,.0f} times smaller"
             found.append(HiddenScale(str(name), f"is {than} than the middle one"))
-        elif shared_mean and abs(at) / LARGEST_OFFSET > size:
+        elif shared_mean and abs(at) / largest_offset > size:
             found.append(HiddenScale(str(name), f"lies {abs(at) / size:,.0f} times its spread from zero"))
     return found
+
+
+def reach_of(users: Population, mu: float) -> float:
+    """How far n people stand out of the noise, from public numbers."""
+    return users.n_users * mu / max(users.n_features, 1) ** 0.5
+
+
+def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
+    """A warning from public numbers alone, empty where there is none: nothing but a label's range holds such an answer."""
+    bounded = users.schema is not None and users.schema.label.range is not None
+    if bounded or users.sparse or isinstance(users, Unencoded) or reach_of(users, mu) >= FEW:
+        return ""
+    return (
+        f"{users.n_users:,} people are few for a shared answer of {users.n_features} features at this ε: for somebody without "
+        "a head of her own it can be off by several times the spread of labels. A public range of labels would hold it."
+    )
 
 
 def advice(hidden: Sequence[HiddenScale], n_users: int) -> str:
