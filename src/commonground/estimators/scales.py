@@ -28,7 +28,7 @@ ROWS = 200_000  # looked at, at most
 
 @dataclass(frozen=True)
 class HiddenScale:
-    """A feature whose size would be hidden; private."""
+    """A feature whose size would be hidden; for the operator, and without the private number itself."""
 
     feature: str
     problem: str
@@ -60,10 +60,9 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
             continue
         ratio = size / usual
         if not 1 / largest_ratio <= ratio <= largest_ratio:
-            than = f"{ratio:,.0f} times larger" if ratio > 1 else f"{1 / ratio:,.0f} times smaller"
-            found.append(HiddenScale(str(name), f"is {than} than the middle one"))
+            found.append(HiddenScale(str(name), f"is far {'larger' if ratio > 1 else 'smaller'} than the others"))
         elif shared_mean and abs(at) / largest_offset > size:
-            found.append(HiddenScale(str(name), f"lies {abs(at) / size:,.0f} times its spread from zero"))
+            found.append(HiddenScale(str(name), "lies many times its spread from zero"))
     return found
 
 
