@@ -132,6 +132,22 @@ def test_mistakes_in_a_schema(mistake: str) -> None:
         make()
 
 
+@pytest.mark.parametrize("value", [5, -1.5, True, "x", [], [1], ["a", 2], [[1]], {"a": 1}, float("nan"), 10**400])
+def test_a_schema_of_anything_is_read_or_refused(value: Any) -> None:
+    """It comes with boards that others wrote, too."""
+    for key in ("role", "kind", "range", "scale", "values", "longest", "origin", "unit", "missing", "values_file"):
+        for kind in ("number", "category", "yes/no", "date"):
+            entry = {"role": "feature", "kind": kind, "values": ["a"] if kind == "category" else [], key: value}
+            document = {"columns": {"p": {"role": "person"}, "y": {"role": "label"}, "x": entry}}
+            try:
+                cg.Schema.from_json(document).encode({"x": ["1", "a", "yes", "2020-01-01", None]})
+            except InputError:
+                continue
+    for document in (value, {"columns": value}, {"columns": {"x": value}}, {"draft": value, "columns": {}}):
+        with pytest.raises(InputError):
+            cg.Schema.from_json(document)
+
+
 def test_all_that_does_not_fit_is_told_at_once_and_no_cell_is_quoted() -> None:
     bad = ROWS.assign(
         stars=["1", "2", "secret", "3"], pay=["12", "12x", "13y", ""], member="perhaps", joined="yesterday"

@@ -282,7 +282,7 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
     for key in ("range", "values"):
         if isinstance(entry.get(key), list):
             entry[key] = tuple(entry[key])
-    if entry.get("kind") == "date" and "range" in entry:
+    if entry.get("kind") == "date" and isinstance(entry.get("range"), tuple):
         entry["range"] = tuple(_since(each, entry) for each in entry["range"])
     return Column(name, **entry)
 

@@ -20,6 +20,7 @@ UNITS = {
 YES, NO = ("yes", "true", "y", "t", "1", "1.0", "on"), ("no", "false", "n", "f", "0", "0.0", "off")
 DISCOVER = "discover"
 INDICATOR = "indicator"
+MOST = 1e300  # larger numbers are no range of anything, and some have no float
 LONGEST = 16  # bytes of a discovered value, unless the schema says otherwise
 
 
@@ -80,6 +81,12 @@ class Column:
     def _problems(self) -> list[str]:
         """What makes no sense; the first of it is told."""
         found = []
+        if not isinstance(self.range, tuple | None) or not isinstance(self.values, tuple | str):
+            return ["range must be [lowest, highest], and values a list of texts."]
+        if not all(isinstance(text, str) for text in (self.role, self.kind, self.unit, self.origin)):
+            return ["role, kind, unit and origin must be texts."]
+        if not isinstance(self.values, str) and not all(isinstance(value, str) for value in self.values):
+            return ["values must be texts."]
         if not (isinstance(self.name, str) and self.name):
             found.append("its name must be a text.")
         if self.role not in ROLES:
@@ -123,6 +130,8 @@ class Column:
             return ["only of a feature can cells be missing: a row without person or label is of no use."]
         if self.missing == INDICATOR:
             return []
+        if not isinstance(self.missing, str | int | float):
+            return [f"missing must be a text, a number, true or false, got {self.missing!r}."]
         fits = {
             "number": _is_number(self.missing),
             "category": self.values == DISCOVER or self.missing in self.values,
@@ -176,4 +185,6 @@ def seconds_since_1970(text: Any) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= MOST and math.isfinite(value)

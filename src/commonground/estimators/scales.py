@@ -23,7 +23,7 @@ from commonground.data.unencoded import Unencoded
 FEW, SOME = 40.0, 60.0
 SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
-ROWS = 200_000  # looked at, at most
+NUMBERS = 20_000_000  # looked at, at most: rows times features
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def advice(hidden: Sequence[HiddenScale], n_users: int) -> str:
 def _middles_and_spreads(users: Population) -> tuple[np.ndarray, np.ndarray]:
     """By quantiles of some rows; of a feature that is mostly one value, the root mean square about it."""
     X = next(iter(users.blocks())).X
-    rows = X[:: max(1, len(X) // ROWS)].astype(np.float64)
+    rows = X[:: 1 + X.size // NUMBERS].astype(np.float64)
     low, middle, high = np.quantile(rows, [0.1, 0.5, 0.9], axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         about = np.sqrt(np.mean((rows - middle) ** 2, axis=0))
