@@ -233,6 +233,19 @@ def test_a_schema_that_was_exchanged_is_not_believed(model: cg.PrivateFedRep, tm
         cg.Billboard.load(folder)
 
 
+def test_a_board_from_before_schemas_is_read_as_before(tmp_path: Path) -> None:
+    users, _ = cg.datasets.make_shared_subspace(30, n_features=3, rank=1, seed=0)
+    board = cg.SingleModel(simulation_seed=1).fit(users).billboard_
+    new = ("schema", "date", "label")
+    folder = rewrite(
+        board.save(tmp_path / "board"), lambda d: d.update(schema_version=5) or [d.pop(name) for name in new]
+    )
+    old = cg.Billboard.load(folder)
+    assert (old.schema, old.statement.date, old.statement.label) == (None, "", None)
+    np.testing.assert_array_equal(old.mean, board.mean)
+    assert "Made with commonground" in str(old.statement).replace("Made, with", "Made with")
+
+
 def test_people_to_discover_have_no_rows_yet(frame: pd.DataFrame) -> None:
     schema = cg.Schema((*PUBLIC.columns[:3], Column("town", kind="category", values="discover")))
     people: Any = cg.Users.from_table(frame, schema=schema)
