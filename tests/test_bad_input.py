@@ -35,6 +35,10 @@ from contracts.test_every_joint_learner import LEARNERS
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz_readers
 
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::commonground.errors.ScaleWarning"
+)  # that it is given is tested on its own
+
 EXAMPLES = int(os.environ.get("COMMONGROUND_EXAMPLES", "150"))  # more of them for a longer look
 thorough = settings(max_examples=EXAMPLES, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
 quick = settings(thorough, max_examples=EXAMPLES * 2 // 5)

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from commonground.billboard.joint import JointStatement, SharedParameters
     from commonground.billboard.statement import Statement
     from commonground.data.items import one_hot
+    from commonground.data.schema import Schema
+    from commonground.data.schema_column import Column
     from commonground.data.users import Users
     from commonground.estimators.altmin import PrivateAltMin
     from commonground.estimators.altmin.paper import AltMinSettings
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "AltMinSettings": "estimators.altmin.paper",
     "Billboard": "billboard.board",
+    "Column": "data.schema_column",
     "ExponentialSubspace": "estimators.exponential_subspace",
     "JointSGDClassifier": "owners.joint_sgd",
     "JointSGDRegressor": "owners.joint_sgd",
@@ -37,6 +40,7 @@ _PLACES = {
     "PrivateAltMin": "estimators.altmin",
     "PrivateFedRep": "estimators.fedrep",
     "PrivateMarginClassifier": "estimators.margin_classifier",
+    "Schema": "data.schema",
     "SharedParameters": "billboard.joint",
     "SingleModel": "estimators.single_model",
     "Statement": "billboard.statement",
@@ -48,6 +52,7 @@ _ROOMS = ("accounting", "datasets", "errors", "metrics", "theory", "threads")
 __all__ = [
     "AltMinSettings",
     "Billboard",
+    "Column",
     "ExponentialSubspace",
     "JointSGDClassifier",
     "JointSGDRegressor",
@@ -59,6 +64,7 @@ __all__ = [
     "PrivateAltMin",
     "PrivateFedRep",
     "PrivateMarginClassifier",
+    "Schema",
     "SharedParameters",
     "SingleModel",
     "Statement",

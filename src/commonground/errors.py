@@ -17,6 +17,10 @@ class BudgetError(CommongroundError):
     """A release that would spend more privacy than the ledger has left, or that it must not see."""
 
 
+class UselessError(CommongroundError):
+    """A training whose result would be mostly noise, by public numbers, and that was to be refused in that case."""
+
+
 class LedgerError(CommongroundError):
     """A ledger that cannot be read, written or believed. Nothing is released on doubt."""
 
@@ -39,6 +43,14 @@ class RecipeWarning(UserWarning):
 
 class SharingWarning(UserWarning):
     """People are too few for the budget: what is shared will mostly be noise, and own data alone mostly better."""
+
+
+class ScaleWarning(UserWarning):
+    """Features of sizes that the noise would hide at this number of people and ε; for the operator's eyes."""
+
+
+class UnknownUserWarning(UserWarning):
+    """Most rows belong to people who were not in training: they get the shared prediction."""
 
 
 class SizeWarning(UserWarning):

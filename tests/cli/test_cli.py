@@ -270,7 +270,12 @@ def test_training_into_a_linked_folder_keeps_what_else_is_there(
     Path("real/heads.parquet").write_text("heads")
     Path("link").symlink_to("real")
     frame.to_csv("t.csv", index=False)
-    assert run("train", "t.csv", "--out", "link", "--epsilon", 3, capsys=capsys)[0] == 0
+    train = ("train", "t.csv", "--out", "link", "--epsilon", 3)
+    code, out, err = run(*train, capsys=capsys)
+    assert (code, out) == (2, "")
+    assert "holds a billboard already" in err
+    assert cg.Billboard.load("real").statement.epsilon == 5.0, "and it is as it was"
+    assert run(*train, "--force", capsys=capsys)[0] == 0
     assert cg.Billboard.load("real").statement.epsilon == 3.0
     assert Path("real/heads.parquet").read_text() == "heads"
     assert Path("link").is_symlink()
@@ -360,7 +365,7 @@ USE_MISTAKES: dict[str, tuple[Callable[[Path], object], str, list[object], str]]
     ),
     "a cut file": (spoil("statement.json", lambda b: b[:100]), "statement", ["board"], "damaged"),
     "a newer billboard": (
-        spoil("statement.json", lambda b: b.replace(b'"schema_version": 5', b'"schema_version": 6')), "statement", ["board"],
+        spoil("statement.json", lambda b: b.replace(b'"schema_version": 6', b'"schema_version": 7')), "statement", ["board"],
         "newer",
     ),
     "missing feature": (lambda board: None, "predict", ["board", "few.csv", "--out", "p.csv"], "no column 'e'"),

@@ -278,7 +278,7 @@ DIFFERENT_PEOPLE = {
 def test_different_ids_in_a_csv_are_different_people(ids: list[str], max_memory: int, tmp_path: Path) -> None:
     """What a type for numbers would make equal, or round, is told apart by its text."""
     (tmp_path / "rows.csv").write_text("user_id,x,y\n" + "".join(f"{one},{i},2\n" for i, one in enumerate(ids)))
-    users = Users.from_table(tmp_path / "rows.csv", max_memory=max_memory)
+    users = Users.from_table(tmp_path / "rows.csv", features=["x"], max_memory=max_memory)
     assert users.ids.tolist() == ids
     assert [users.rows_of(one)[0].tolist() for one in ids] == [[[float(i)]] for i in range(len(ids))]
 
@@ -320,10 +320,10 @@ def test_an_id_column_of_a_large_csv_may_turn_from_numbers_into_text(tmp_path: P
     n_rows = 400_000  # the first block, from which types are guessed, ends before the last row
     lines = [f"{i % 7},{i},0" for i in range(n_rows)] + ["anna,1.5,1"]
     (tmp_path / "rows.csv").write_text("user_id,x,y\n" + "\n".join(lines))
-    users = Users.from_table(tmp_path / "rows.csv", max_memory=1)
+    users = Users.from_table(tmp_path / "rows.csv", features=["x"], max_memory=1)
     assert users.ids.tolist() == ["0", "1", "2", "3", "4", "5", "6", "anna"]
     assert users.rows_of("anna")[0].tolist() == [[1.5]]
-    assert Users.from_table(tmp_path / "rows.csv").ids.tolist() == users.ids.tolist()
+    assert Users.from_table(tmp_path / "rows.csv", features=["x"]).ids.tolist() == users.ids.tolist()
 
 
 def test_wide_tables_are_grouped_one_set_of_columns_after_the_other(tmp_path: Path) -> None:

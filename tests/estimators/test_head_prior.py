@@ -54,7 +54,7 @@ def test_the_prior_is_noise_against_heads_and_is_used_for_newcomers(tmp_path: Pa
     again = cg.Billboard.load(board.save(tmp_path / "board"))
     np.testing.assert_array_equal(again.prior, board.prior)
     assert again.fingerprint == board.fingerprint
-    assert json.loads((tmp_path / "board" / "statement.json").read_text(encoding="utf-8"))["schema_version"] == 5
+    assert json.loads((tmp_path / "board" / "statement.json").read_text(encoding="utf-8"))["schema_version"] == 6
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from flwr.app import Context, MessageType, Metadata, RecordDict
 from flwr.app.message import make_message
@@ -468,3 +469,26 @@ def test_kinds_of_sums_are_those_of_clipping() -> None:
     kinds = {type(ASKED[name].of(nobody(D))) for name in CATALOGUE}
     assert {BinnedSums, DirectionSums, SizeCounts} < kinds
     assert set(ASKED) == set(CATALOGUE)
+
+
+def test_a_schema_travels_to_the_board_and_must_be_the_same_everywhere() -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"who": np.repeat(np.arange(60), 5), "x": rng.normal(size=300), "town": rng.choice(["a", "b"], 300)}
+    )
+    frame["y"] = frame.x + (frame.town == "a")
+    town = cg.Column("town", kind="category", values=("a", "b"))
+    columns = (cg.Column("who", "person"), cg.Column("y", "label", range=(-3, 3)), cg.Column("x", range=(-2, 2)))
+    schema, other = cg.Schema((*columns, town)), cg.Schema((*columns[:2], cg.Column("x", range=(-4, 4)), town))
+
+    def node(part: pd.DataFrame, known: cg.Schema, name: str) -> Node:
+        return node_of(cg.Users.from_table(part, schema=known), name, "server", None, 1e-6)
+
+    first, second = frame[:150], frame[150:]
+    federation = Federation(InProcess([node(first, schema, "a"), node(second, schema, "b")]))
+    board = cg.SingleModel(1.0, simulation_seed=1).fit(federation).billboard_
+    assert board.schema == schema
+    alone = cg.SingleModel(1.0, simulation_seed=1).fit(cg.Users.from_table(frame, schema=schema)).billboard_
+    np.testing.assert_allclose(board.predict(frame), alone.predict(frame))
+    with pytest.raises(FederationError, match="have different schemas"):
+        Federation(InProcess([node(first, schema, "a"), node(second, other, "b")]))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from commonground.accounting.gaussian import gaussian_mu
+from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from commonground.errors import InputError
 
 # Below, the rounding of the exact curve is no longer far inside its margins; nor would there be any use.
@@ -48,6 +48,27 @@ class Budget:
     def mu(self) -> float:
         """The Gaussian-DP parameter of the whole budget."""
         return gaussian_mu(self.epsilon, self.delta)
+
+    def after(self, mu: float) -> "Budget":
+        """What is left at the same δ once Gaussian releases have cost μ; rounded down.
+
+        Parameters
+        ----------
+        mu : float
+            Below that of the budget.
+
+        Returns
+        -------
+        Budget
+
+        Examples
+        --------
+        >>> whole = Budget(1.0, 1e-6)
+        >>> 0.8 * whole.mu < whole.after(0.6 * whole.mu).mu * (1 + 1e-5) < 0.8 * whole.mu * (1 + 1e-5)
+        True
+        """
+        left = math.sqrt(max(self.mu**2 - mu**2, 0.0)) * (1 - 1e-7)
+        return Budget(gaussian_epsilon(left, self.delta) * (1 - 1e-7), self.delta)
 
     def split(self, shares: Mapping[str, float]) -> dict[str, float]:
         """μ for each named share of μ²; rounded down, so that together they stay within the budget.

@@ -18,6 +18,7 @@ from commonground.billboard.files import reading_board, write_board
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import Statement, recorded_spend, spent_as_json
 from commonground.data.features import as_floats, check_features
+from commonground.data.schema import Schema
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shared_scores
@@ -48,6 +49,8 @@ class Billboard:
         How heads are fitted on it.
     prior : array of shape (k, k), or None, default=None
         Ridge matrix for heads of people who have few rows.
+    schema : Schema or None, default=None
+        What a table's columns are, and how they become features; rows are then given as the table has them.
     """
 
     embedding: np.ndarray
@@ -58,6 +61,7 @@ class Billboard:
     statement: Statement
     head_kind: HeadKind = field(default_factory=RidgeHeads)
     prior: np.ndarray | None = None
+    schema: Schema | None = None
 
     @property
     def n_features(self) -> int:
@@ -85,8 +89,53 @@ class Billboard:
         -------
         array of shape (n_rows,)
         """
-        X = check_features(X, self.n_features, self.feature_names)
-        return shared_scores(X, self.mean, self.intercept)
+        return self.in_label_range(shared_scores(self.features_of(X), self.mean, self.intercept))
+
+    def features_of(self, X: Any) -> np.ndarray:
+        """Rows as this board's features: encoded by its schema where it has one, else checked.
+
+        Parameters
+        ----------
+        X : table, or array of shape (n_rows, n_columns)
+
+        Returns
+        -------
+        array of shape (n_rows, n_features)
+        """
+        return check_features(X, self.n_features, self.feature_names) if self.schema is None else self.schema.encode(X)
+
+    def in_label_range(self, predictions: np.ndarray) -> np.ndarray:
+        """Predictions, none beyond the public range of labels, where the schema has one.
+
+        Parameters
+        ----------
+        predictions : array
+
+        Returns
+        -------
+        array of the same shape
+        """
+        log_odds = getattr(self.head_kind, "loss", "") == "logistic"
+        return predictions if self.schema is None or log_odds else self.schema.in_label_range(predictions)
+
+    def described_by(self, schema: Schema | None) -> "Billboard":
+        """The same board with the schema of its people's table; an intercept beyond the range of labels is brought into it.
+
+        Parameters
+        ----------
+        schema : Schema or None
+            Public.
+
+        Returns
+        -------
+        Billboard
+        """
+        if schema is None:
+            return self
+        board = replace(self, schema=schema)
+        if not (schema.bounded and self.statement.events):
+            return board
+        return replace(board, intercept=float(board.in_label_range(np.array(self.intercept))))
 
     def personalize(self, X: Any, y: Any) -> Head:
         """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget.
@@ -101,8 +150,8 @@ class Billboard:
         Head
             Hers alone; ``head.predict(X)`` answers her rows.
         """
-        X = check_features(X, self.n_features, self.feature_names)
-        y = as_floats(y, "labels").ravel()
+        X = self.features_of(X)
+        y = as_floats(y, "labels").ravel() if self.schema is None else self.schema.encode_labels(y)
         if len(y) != X.shape[0] or not len(y):
             raise InputError(
                 f"personalize needs one label for each of one or more rows, got {X.shape[0]} rows, {len(y)} labels."
@@ -111,7 +160,7 @@ class Billboard:
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
         rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
         block = Block(rows, y, np.array([0, len(y)]), first=0)
-        return self.head_kind.fit(block, self).head(self, 0)
+        return replace(self.head_kind.fit(block, self).head(self, 0), schema=self.schema)
 
     # ---- files -------------------------------------------------------------------------------------------------
 
@@ -134,6 +183,7 @@ class Billboard:
             "feature_names": self.feature_names,
             "fit_intercept": self.fit_intercept,
             "heads": self.head_kind.to_json(),
+            "schema": None if self.schema is None else self.schema.to_json(),
             **self.statement.to_json(),
             "epsilon_spent": spent_as_json(self.statement.epsilon_spent),
         }
@@ -169,7 +219,7 @@ class Billboard:
         """
         with reading_board(path, public_key) as (document, payload):
             arrays = load_arrays(payload)
-            names = document["feature_names"]
+            names, schema = document["feature_names"], document.get("schema")
             check_finite(arrays)
             board = cls(
                 embedding=arrays["embedding"],
@@ -180,6 +230,7 @@ class Billboard:
                 statement=Statement.from_json(document),
                 head_kind=head_kind_in(document),
                 prior=arrays.get("prior"),
+                schema=None if schema is None else Schema.from_json(schema),
             )
             board._check(arrays, recorded_spend(document))
             return board
@@ -191,6 +242,8 @@ class Billboard:
         check_shapes(arrays, {"embedding": (d, k), "intercept": (1,), "mean": (d,), "prior": (k, k)})
         if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
             raise UnbelievableError(f"it names {len(names)} features, and has {d}")
+        if self.schema is not None and (names != self.schema.feature_names or self.schema.undiscovered):
+            raise UnbelievableError("its schema makes other features than those that it names")
         if claim.parameters.get("rank", k) != k:
             raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
         if self.prior is not None and k and not np.linalg.eigvalsh(self.prior)[0] > 0.0:

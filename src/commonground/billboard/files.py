@@ -16,7 +16,8 @@ from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.errors import BillboardError
 from commonground.files import DRAFT, PUBLIC, AloneIn, replacing, sync_folder
 
-SCHEMA_VERSION = 5  # 2: events have a kind; 3: heads may have a prior; 4: what was spent; 5: the kind of heads
+# 2: events have a kind; 3: heads may have a prior; 4: what was spent; 5: the kind of heads; 6: the schema of columns
+SCHEMA_VERSION = 6
 _SPEND_SINCE = 4
 _ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
 _NEW_ARRAYS, _NEW_SIGNATURE = (
@@ -50,6 +51,11 @@ def place_for_board(path: str | os.PathLike[str]) -> Iterator[Path]:
         for empty in made:
             with suppress(OSError):  # not empty
                 empty.rmdir()
+
+
+def has_board(path: str | os.PathLike[str]) -> bool:
+    """Whether a board is there already, readable or not."""
+    return (Path(path) / _STATEMENT).exists()
 
 
 def _may_hold_board(folder: Path) -> bool:

@@ -1,6 +1,8 @@
 """The statement: what a published board cost everybody, in numbers and in one honest paragraph."""
 
+import textwrap
 from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
 from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Self
@@ -14,6 +16,8 @@ from commonground.billboard.files import _SPEND_SINCE
 from commonground.data.population import Population
 from commonground.gate import Gate
 from commonground.ledger import LedgerEntry
+
+SOFTWARE = ("commonground", "opendp", "dp-accounting")  # whose versions matter for the claim
 
 
 class BaseStatement:
@@ -101,8 +105,12 @@ class Statement(BaseStatement):
         Where a durable ledger has it written down; None: it was not asked.
     parameters : dict, default={}
         Further public settings.
-    software : dict, default={"commonground": version}
+    software : dict, default={"commonground": version, "opendp": …, "dp-accounting": …}
         What made it.
+    date : str, default=""
+        The day on which it was made, in UTC; empty in boards from before that was written down.
+    label : str or None, default=None
+        The name of what is predicted, where the table had one.
     """
 
     algorithm: str
@@ -121,7 +129,9 @@ class Statement(BaseStatement):
     sharing_pays: bool | None = None
     ledger: LedgerEntry | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+    software: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in SOFTWARE})
+    date: str = ""
+    label: str | None = None
 
     @classmethod
     def of_fit(
@@ -168,7 +178,16 @@ class Statement(BaseStatement):
             budgets=None if budgets is None else budgets.distribution(),
             custody=users.custody,
             parameters={name: _plain(value) for name, value in parameters.items()},
+            date=datetime.now(UTC).date().isoformat(),
+            label=users.label_name,
         )
+
+    @property
+    def _made(self) -> str:
+        """When, for what, and with which software; a sentence."""
+        on = f" on {self.date}" if self.date else ""
+        to_predict = f" to predict {self.label!r}" if self.label else ""
+        return f" Made{on}{to_predict}, with {', '.join(f'{name} {number}' for name, number in self.software.items())}."
 
     @property
     def _composition(self) -> str:
@@ -213,7 +232,7 @@ class Statement(BaseStatement):
                 " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "
                 "data alone will mostly do better."
             )
-        paragraph += in_words(self.ledger)
+        paragraph += in_words(self.ledger) + self._made
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
@@ -226,11 +245,16 @@ def _plain(value: Any) -> Any:
 def in_words(entry: LedgerEntry | None) -> str:
     """A sentence of the statement."""
     if entry is None:
-        return ""
+        return " No ledger was asked to pay for it."
     return (
         f" A ledger has it as reservation {entry.reservation} of the population {entry.population!r}, whose chain had "
         f"reached event {entry.sequence}, hash {entry.head[:12]}…, by its last release."
     )
+
+
+def in_lines(text: str, width: int = 80) -> str:
+    """A paragraph in lines of a terminal; a word that is longer than a line stays whole."""
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def spent_as_json(epsilon: float) -> float | str:

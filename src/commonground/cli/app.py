@@ -1,82 +1,111 @@
-"""The command line: train, statement, personalize, predict, ledger, federate, audit, reproduce, demo."""
+"""The command line: schema, train, statement, personalize, predict, evaluate, ledger, federate, audit, reproduce, demo.
 
-import json
-import re
+Commands are declared here; what they do is loaded when one runs.
+"""
+
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
-import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from commonground.billboard.board import Billboard
-from commonground.billboard.files import place_for_board
-from commonground.billboard.joint import SharedParameters, is_shared_parameters
-from commonground.billboard.signing import SigningKey
 from commonground.cli.lazy import new_app
-from commonground.data.ids import in_the_type_of
-from commonground.data.items import one_hot
-from commonground.data.tables import read_rows, write_table
-from commonground.data.users import Users
-from commonground.errors import CommongroundError, InputError, PrivacyWarning, RecipeWarning, SizeWarning
-from commonground.files import require_other_file
-from commonground.heads.files import Heads
+from commonground.cli.options import (
+    AnyTable,
+    AsJson,
+    Board,
+    Delta,
+    Epsilon,
+    Features,
+    Intercept,
+    ItemColumn,
+    LabelColumn,
+    LabelRange,
+    Model,
+    NewFile,
+    Rank,
+    Rounds,
+    SchemaFile,
+    SharedMean,
+    Table,
+    UserColumn,
+    nothing_printed_yet,
+    print_json,
+    print_json_error,
+    rank_in,
+)
+from commonground.errors import (
+    BudgetError,
+    CommongroundError,
+    PrivacyWarning,
+    RecipeWarning,
+    ScaleWarning,
+    SharingWarning,
+    SizeWarning,
+    UnknownUserWarning,
+    UselessError,
+)
 from commonground.interrupts import Interrupts
+
+if TYPE_CHECKING:
+    from commonground.billboard.board import Billboard
+    from commonground.billboard.joint import SharedParameters
 
 app = new_app()
 to_people = Console(stderr=True)
+EXIT_CODES = {BudgetError: 3, UselessError: 4}  # every other mistake: 2
 
-Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
-Board = Annotated[Path, typer.Argument(help="Folder of a billboard, as written by `train --out`.")]
-UserColumn = Annotated[str, typer.Option("--user", help="Column that says whose row it is.")]
-LabelColumn = Annotated[str, typer.Option("--label", help="Column to predict.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
-ItemColumn = Annotated[
-    str | None, typer.Option("--item", help="Column of item ids, the only feature, one-hot: rows are ratings.")
-]
-NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .parquet).")]
+
+@app.command()
+def schema(
+    table: Table,
+    out: Annotated[Path, typer.Option("--out", help="File to write (.toml).")],
+    user: UserColumn = None,
+    label: LabelColumn = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published."""
+    from commonground.cli.schema import draft
+
+    draft(table, out, user or "user_id", label or "y", force, as_json)
 
 
 @app.command()
 def train(
     context: typer.Context,
-    table: Annotated[
-        str,
-        typer.Argument(
-            help="CSV or Parquet file, a folder of Parquet files, or the address of either (s3://…, gs://…)."
-        ),
-    ],
+    table: AnyTable,
     out: Annotated[Path, typer.Option("--out", help="Folder for the billboard.")],
-    user: UserColumn = "user_id",
-    label: LabelColumn = "y",
-    features: Annotated[
-        str | None, typer.Option(help="Comma-separated feature columns; all others by default.")
-    ] = None,
+    user: UserColumn = None,
+    label: LabelColumn = None,
+    features: Features = None,
+    schema: SchemaFile = None,
+    label_range: LabelRange = None,
     item: ItemColumn = None,
     items: Annotated[
         Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
     ] = None,
-    rank: Annotated[str, typer.Option(help="Number of shared directions, or 'auto' to read it off the data.")] = "2",
-    epsilon: Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")] = 1e-6,
+    model: Model = "fedrep",
+    rank: Rank = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
     budget: Annotated[
         str | None, typer.Option(help="Column with everybody's own ε, used instead of --epsilon; 0 takes no part.")
     ] = None,
     recipe: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="'default', or 'paper' for the published algorithm, with the departures that docs/papers.md lists."
         ),
-    ] = "default",
-    intercept: Annotated[bool, typer.Option(help="Give each person an intercept of her own.")] = True,
-    shared_mean: Annotated[bool, typer.Option(help="Release a shared linear model first.")] = True,
-    rounds: Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")] = None,
-    device: Annotated[str, typer.Option(help="'cpu', or 'cuda' for a GPU that holds the rows.")] = "cpu",
+    ] = None,
+    intercept: Intercept = None,
+    shared_mean: SharedMean = None,
+    rounds: Rounds = None,
+    device: Annotated[str | None, typer.Option(help="'cpu', or 'cuda' for a GPU that holds the rows.")] = None,
     simulation_seed: Annotated[
         int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
     ] = None,
@@ -94,29 +123,48 @@ def train(
         Path | None, typer.Option(help="Folder for copies of rows, seen by all nodes of a cluster; removed afterwards.")
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key to sign the board with; see `keys new`.")] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be released, who pays and where it goes; spend nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Put the new board in the place of one that is there.")
+    ] = False,
+    refuse_if_useless: Annotated[
+        bool, typer.Option("--refuse-if-useless", help="Exit with code 4 where sharing is not expected to pay.")
+    ] = False,
+    any_scales: Annotated[
+        bool, typer.Option("--any-scales", help="Train also on features whose size the noise would hide.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    from commonground.billboard.signing import SigningKey
+    from commonground.cli import train as training
     from commonground.cli.ledger import population_for_training
-    from commonground.estimators.fedrep import PrivateFedRep
+    from commonground.cli.models import opened
+    from commonground.cli.tables import people_in
 
     key = SigningKey.of(sign)  # before anything is spent
-    context.with_resource(place_for_board(out))  # there before any budget is spent
-    people = population_for_training(ledger, population, out)
-    users = Users.from_table(
-        table, user=user, label=label, features=_split(features), item=item, items=_lines(items), budget=budget,
-        engine=engine, address=address, scratch=scratch, verbose=not as_json,
+    context.with_resource(training.free_place(out, force or dry_run))
+    payer = population_for_training(ledger, population, out)
+    people = people_in(
+        table, user=user, label=label, schema=schema, label_range=label_range, features=features, item=item, items=items,
+        budget=budget, engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip
-    model = PrivateFedRep(
-        _rank(rank), epsilon, delta, recipe=recipe,
-        fit_intercept=intercept, shared_mean=shared_mean, n_rounds=rounds, keep_heads=False,
-        device=device, simulation_seed=simulation_seed, verbose=not as_json,
-    )  # fmt: skip
-    board = model.fit(users, ledger=people).billboard_
+    asked = {
+        "rank": rank_in(rank), "recipe": recipe, "fit_intercept": intercept, "shared_mean": shared_mean, "n_rounds": rounds,
+        "device": device, "simulation_seed": simulation_seed,
+    }  # fmt: skip
+    chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
+    look = training.look_first(chosen, people, out, payer, any_scales=any_scales, useless=refuse_if_useless)
+    if dry_run:
+        training.show_dry_run(look, as_json)
+        return
+    board = training.fitted(chosen, people, payer, any_scales)
     board.save(out, sign=key)
     _show_statement(board, as_json, out)
-    if people is not None and not as_json:
-        typer.echo(people.left_in_words())
+    if payer is not None and not as_json:
+        typer.echo(payer.left_in_words())
 
 
 @app.command()
@@ -128,13 +176,16 @@ def statement(
     as_json: AsJson = False,
 ) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
+    from commonground.billboard.board import Billboard
+    from commonground.billboard.joint import SharedParameters, is_shared_parameters
+
     if is_shared_parameters(billboard):
         _show_statement(SharedParameters.load(billboard, verify), as_json, billboard)
         return
     board = Billboard.load(billboard, verify)
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
-        releases = RichTable(title="Releases, in order")
+        releases = RichTable(title="Releases, in order", padding=(0, 0, 0, 0))
         for heading in ("what", "numbers", "sensitivity", "noise", "cost", "share of μ²"):
             releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
         total = sum(event.cost.mu**2 for event in board.statement.events)
@@ -151,24 +202,15 @@ def personalize(
     billboard: Board,
     table: Table,
     out: NewFile,
-    user: UserColumn = "user_id",
-    label: LabelColumn = "y",
+    user: UserColumn = None,
+    label: LabelColumn = None,
     item: ItemColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
-    require_other_file(out, table)
-    board = Billboard.load(billboard)
-    names = _feature_names(board)
-    users = Users.from_table(
-        table, user=user, label=label, features=names if item is None else None, item=item,
-        items=None if item is None else names,
-    )  # fmt: skip
-    Heads.fit(board, users).save(out, board)
-    if as_json:
-        _print_json({"heads": str(out), "people": users.n_users})
-    else:
-        typer.echo(f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own.")
+    from commonground.cli.use import personalize as fit_heads
+
+    _tell(fit_heads(billboard, table, out, user, label, item, as_json))
 
 
 @app.command()
@@ -179,28 +221,41 @@ def predict(
     heads: Annotated[
         Path | None, typer.Option(help="Heads written by `personalize`; without, shared predictions.")
     ] = None,
-    user: UserColumn = "user_id",
+    user: UserColumn = None,
     item: ItemColumn = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a person without a head.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Answer each row by its person's own head, or by the shared part where she has none."""
-    require_other_file(out, table, heads)
-    board = Billboard.load(billboard)
-    own = None if heads is None else Heads.load(heads, board)
-    names = _feature_names(board)
-    ids, X = read_rows(table, user, names if item is None else [])
-    if item is not None:
-        X = one_hot(read_rows(table, item, [])[0], names)
-    if own is None:
-        prediction, known = board.predict(X), np.zeros(X.shape[0], dtype=bool)
-    else:
-        prediction, known = own.predict(board, X, in_the_type_of(own.ids, ids.to_pylist()), strict)
-    write_table(pa.table({user: ids, "prediction": prediction, "has_own_head": known}), out)
-    if as_json:
-        _print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
-    else:
-        typer.echo(f"Wrote {X.shape[0]:,} predictions to {out}; {int(known.sum()):,} from people's own heads.")
+    from commonground.cli.use import predict as answer
+
+    _tell(answer(billboard, table, out, heads, user, item, strict, as_json))
+
+
+@app.command()
+def evaluate(
+    table: AnyTable,
+    out: Annotated[Path, typer.Option("--out", help="Folder for the table and the figure; NOT private.")],
+    user: UserColumn = None,
+    label: LabelColumn = None,
+    features: Features = None,
+    schema: SchemaFile = None,
+    label_range: LabelRange = None,
+    model: Model = "fedrep",
+    rank: Rank = None,
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    held_out: Annotated[float, typer.Option(help="Share of each person's rows that no model sees.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Which rows these are.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """For the operator's eyes only, NOT private: hold rows out and compare the private model with the alternatives."""
+    from commonground.cli.evaluate import run_evaluation
+
+    people = {"user": user, "label": label, "features": features, "schema": schema, "label_range": label_range}
+    run_evaluation(
+        table, out, people, model, rank_in(rank), epsilon, delta, held_out, seed, as_json, to_people
+    )  # fmt: skip
 
 
 @app.command()
@@ -218,57 +273,34 @@ def demo(
     run_demo(out, people, seed, as_json)
 
 
-def _rank(text: str) -> int | Literal["auto"]:
-    if text == "auto":
-        return "auto"
-    if not re.fullmatch(r"-?[0-9]{1,9}", text):
-        raise InputError(f"--rank must be a whole number of shared directions, or 'auto', got {text!r}.")
-    return int(text)
+def _tell(words: str) -> None:
+    if words:
+        typer.echo(words)
 
 
-def _split(features: str | None) -> list[str] | None:
-    return None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+def _show_statement(board: "Billboard | SharedParameters", as_json: bool, folder: Path) -> None:
+    from commonground.billboard.board import Billboard
+    from commonground.billboard.statement import in_lines
 
-
-def _lines(path: Path | None) -> list[str] | None:
-    if path is None:
-        return None
-    try:
-        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
-    except (OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{path} cannot be read as a list of items ({type(problem).__name__}): one a line.") from None
-
-
-def _feature_names(board: Billboard) -> list[str]:
-    if board.feature_names is None:
-        raise InputError(
-            "this billboard was trained on arrays without column names; use it from Python, not on tables."
-        )
-    return list(board.feature_names)
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-
-
-def _show_statement(board: Billboard | SharedParameters, as_json: bool, folder: Path) -> None:
     if as_json:
-        _print_json(
+        print_json(
             {"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()}
         )
         return
-    typer.echo(str(board.statement))
+    typer.echo(in_lines(str(board.statement)))
     if isinstance(board, Billboard):
         size = f"{board.n_features} features, rank {board.rank}"
     else:
         size = f"{sum(array.size for array in board.arrays.values()):,} shared parameters"
-    typer.echo(f"Billboard: {folder} ({size}); arrays and statement verified.")
+    typer.echo(in_lines(f"Billboard: {folder} ({size}); arrays and statement verified."))
 
 
 def main() -> None:
-    """Entry point: a person's mistake is one clear line and exit code 2; a traceback means a bug of ours."""
+    """Entry point: a person's mistake is one clear line and an exit code of its own; a traceback means a bug of ours."""
+    as_json = "--json" in sys.argv
+    nothing_printed_yet()
     with warnings.catch_warnings(), Interrupts() as interrupts:
-        for ours in (PrivacyWarning, RecipeWarning, SizeWarning):
+        for ours in (PrivacyWarning, RecipeWarning, SizeWarning, ScaleWarning, SharingWarning, UnknownUserWarning):
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(
             f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True
@@ -284,11 +316,16 @@ def main() -> None:
                 _say("interrupted", f"by {interrupts.signal.name}, before there was a result. {_notes(problem)}")
                 sys.exit(128 + interrupts.signal)
             if isinstance(problem, RecursionError):
-                _say("error", "the input is nested too deeply to be read. It is damaged, or not what it is taken for.")
-                sys.exit(2)
+                problem = CommongroundError(
+                    "the input is nested too deeply to be read. It is damaged, or not what it is taken for."
+                )
             if isinstance(problem, CommongroundError | OSError):
-                _say("error", f"{problem} {_notes(problem)}")
-                sys.exit(2)
+                code = next((code for kind, code in EXIT_CODES.items() if isinstance(problem, kind)), 2)
+                words = f"{problem} {_notes(problem)}".strip()
+                _say("error", words)
+                if as_json:
+                    print_json_error(words, type(problem).__name__, code)
+                sys.exit(code)
             raise
 
 

@@ -1,6 +1,5 @@
 """`commonground federate`: server | node serve | node personalize | simulate."""
 
-import json
 import logging
 import signal
 import subprocess
@@ -19,6 +18,9 @@ from rich.logging import RichHandler
 
 from commonground.billboard.board import Billboard
 from commonground.cli.ledger import population_for_training
+from commonground.cli.options import AsJson, LabelColumn, Table, UserColumn, print_json
+from commonground.cli.tables import newcomers_in, people_in
+from commonground.data.unencoded import Unencoded
 from commonground.data.users import Users
 from commonground.errors import InputError
 from commonground.files import require_other_file
@@ -40,10 +42,6 @@ node_app = typer.Typer(
 )  # fmt: skip
 federate_app.add_typer(node_app, name="node")
 
-Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
-UserColumn = Annotated[str, typer.Option("--user", help="Column that says whose row it is.")]
-LabelColumn = Annotated[str, typer.Option("--label", help="Column to predict.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 Out = Annotated[Path, typer.Option("--out", help="Folder for the billboard.")]
 Nodes = Annotated[int, typer.Option(help="How many nodes take part.")]
 Rank = Annotated[int, typer.Option(help="Number of shared directions.")]
@@ -155,7 +153,7 @@ def _train(
     board.save(out)
     if as_json:
         questions = [{"to nodes": sent, "from nodes": received} for sent, received in wire.traffic]
-        _print_json({"billboard": str(out), "bytes": questions, **board.statement.to_json()})
+        print_json({"billboard": str(out), "bytes": questions, **board.statement.to_json()})
         return
     typer.echo(str(board.statement))
     down, up = (sum(sizes) / len(wire.traffic) for sizes in zip(*wire.traffic, strict=True))
@@ -169,10 +167,13 @@ def _train(
 def serve(
     table: Table,
     superlink: Annotated[str, typer.Option(help="The server's address, host:port.")] = "127.0.0.1:8000",
-    user: UserColumn = "user_id",
-    label: LabelColumn = "y",
+    user: UserColumn = None,
+    label: LabelColumn = None,
     features: Annotated[
         str | None, typer.Option(help="Comma-separated feature columns, the same at all nodes; all others by default.")
+    ] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="What each column is, the same at all nodes; see `commonground schema`.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="What the server's log calls this node.")] = None,
     ca: Annotated[Path | None, typer.Option(help="Certificate of the authority that the server is checked by.")] = None,
@@ -199,8 +200,9 @@ def serve(
         raise InputError("give --ca, by which the server is checked, or --insecure on a machine where nobody listens.")
     if key is not None and ca is None:
         raise InputError("a key proves who this node is over TLS only; give --ca.")
-    columns = None if features is None else [column.strip() for column in features.split(",")]
-    users = Users.from_table(table, user=user, label=label, features=columns)
+    users = people_in(table, user=user, label=label, features=features, schema=schema)
+    if isinstance(users, Unencoded):
+        raise InputError('values = "discover" is not built for nodes: give the values by name, the same at all nodes.')
     node = node_of(users, name or table.stem, trust, epsilon, delta)
     _clean_up_when_terminated(0)
     authority, own_key = (None if path is None else _file(path) for path in (ca, key))
@@ -213,17 +215,17 @@ def personalize(
     billboard: Annotated[Path, typer.Argument(help="Folder of the published billboard.")],
     table: Table,
     out: Annotated[Path, typer.Option("--out", help="File for the heads (.parquet); it stays at this node.")],
-    user: UserColumn = "user_id",
-    label: LabelColumn = "y",
+    user: UserColumn = None,
+    label: LabelColumn = None,
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of this node from the billboard and her own rows. Nothing is sent."""
     require_other_file(out, table, billboard)
     board = Billboard.load(billboard)
-    users = Users.from_table(table, user=user, label=label, features=board.feature_names)
+    users = newcomers_in(board, table, user, label)
     Heads.fit(board, users).save(out, board)
     if as_json:
-        _print_json({"heads": str(out), "people": users.n_users})
+        print_json({"heads": str(out), "people": users.n_users})
     else:
         typer.echo(f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own.")
 
@@ -233,8 +235,8 @@ def simulate(
     table: Table,
     out: Out,
     nodes: Nodes = 4,
-    user: UserColumn = "user_id",
-    label: LabelColumn = "y",
+    user: UserColumn = None,
+    label: LabelColumn = None,
     rank: Rank = 2,
     epsilon: Epsilon = 1.0,
     delta: Delta = 1e-6,
@@ -256,6 +258,7 @@ def simulate(
     from commonground.federated.processes import free_port
     from commonground.federated.superlink import ServerTls
 
+    user, label = user or "user_id", label or "y"
     users = Users.from_table(table, user=user, label=label)
     if not 1 <= nodes <= users.n_users:
         raise InputError(f"{users.n_users:,} people cannot be dealt out to {nodes} nodes.")
@@ -337,7 +340,3 @@ def _logging() -> None:
     if not log.handlers:
         log.addHandler(RichHandler(console=Console(stderr=True), show_path=False))
     log.setLevel(logging.INFO)
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

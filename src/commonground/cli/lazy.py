@@ -12,11 +12,13 @@ TITLE = "Personalised models for many people, with a privacy guarantee for every
 
 # Every command in a line, in the order of the help; tests/cli/test_start.py holds it against the commands' own words.
 IN_A_LINE = {
+    "schema": "Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published.",
     "train": "Learn the shared part from everybody's rows and publish it as a billboard.",
     "statement": "Verify a billboard and print what it guarantees, to whom, and every release it rests on.",
     "personalize": "Fit a head for each person of a table from the billboard and her own rows. "
     "The file is private to these people.",
     "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
+    "evaluate": "For the operator's eyes only, NOT private: hold rows out and compare the private model with the alternatives.",
     "demo": "Simulate people who share a subspace, train privately at several ε and compare with the alternatives.",
     "audit": "Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.",
     "reproduce": "Compute results of the papers again: ours, theirs, the difference, a verdict. "

@@ -8,7 +8,7 @@ import warnings
 from collections import Counter
 from collections.abc import Set
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -18,6 +18,7 @@ from rich.table import Table
 from commonground.accounting.budgets import budget_of
 from commonground.billboard.files import place_for_board
 from commonground.billboard.in_ledger import boards_in, problem_with, refuse_older_than_boards
+from commonground.cli.options import print_json
 from commonground.data.tables import read_rows
 from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.interrupts import before_the_end
@@ -54,7 +55,7 @@ def open_(
     budgets = None if personal is None else _personal_budgets(personal)
     people = DurableLedger(ledger, create=True).open_population(population, budget, budgets)
     if as_json:
-        _print_json(summary(people.account()))
+        print_json(summary(people.account()))
     else:
         typer.echo(f"Opened. {people.left_in_words()}")
 
@@ -66,7 +67,7 @@ def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) ->
     names = book.populations() if population is None else [population]
     accounts = [book.population(name).account() for name in names]
     if as_json:
-        _print_json({"ledger": book.name, "populations": [summary(account) for account in accounts]})
+        print_json({"ledger": book.name, "populations": [summary(account) for account in accounts]})
         return
     table = Table(title=f"Ledger {escape(book.name)}")
     for heading in (
@@ -103,7 +104,7 @@ def events(ledger: Ledger, population: Name, as_json: AsJson = False) -> None:
     """Every event of a population in order, after checking the chain."""
     rows = [(json.loads(body), hash_) for body, hash_ in DurableLedger(ledger).population(population).events()]
     if as_json:
-        _print_json({"population": population, "events": [{**event, "hash": hash_} for event, hash_ in rows]})
+        print_json({"population": population, "events": [{**event, "hash": hash_} for event, hash_ in rows]})
         return
     table = Table(title=f"Events of {escape(population)}")
     for heading in ("#", "when (UTC)", "what", "reservation", "μ", "details", "hash"):
@@ -146,7 +147,7 @@ def verify(
             )
         accounts = {population: people.account()}
     if as_json:
-        _print_json({"ledger": book.name, "verified": [summary(account) for account in accounts.values()]})
+        print_json({"ledger": book.name, "verified": [summary(account) for account in accounts.values()]})
         return
     for name, account in accounts.items():
         typer.echo(f"{name}: {account.count} events verified; last hash {account.head}")
@@ -169,7 +170,7 @@ def check(
         raise InputError(f"{boards} is no board and holds none. Give the folder that `commonground train --out` wrote.")
     problems = {folder: problem for folder, problem in found.items() if problem is not None}
     if as_json:
-        _print_json({"ledger": book.name, "boards": [{"board": b, "problem": p} for b, p in found.items()]})
+        print_json({"ledger": book.name, "boards": [{"board": b, "problem": p} for b, p in found.items()]})
     else:
         for folder, problem in found.items():
             typer.echo(f"{folder}: {'booked, and as the ledger has it' if problem is None else f'PROBLEM: {problem}'}")
@@ -188,7 +189,7 @@ def export(
     """Everything as one JSON document, verified; the events exactly as they were hashed."""
     document = DurableLedger(ledger).export()
     if out is None:
-        _print_json(document)
+        print_json(document)
         return
     # A draft that is renamed: an export that failed half-way must not look like one.
     handle, draft = tempfile.mkstemp(prefix=f".{out.name}-", dir=out.parent)
@@ -213,7 +214,7 @@ def settle(
     people = DurableLedger(ledger).population(population)
     people.settle(reservation)
     if as_json:
-        _print_json(summary(people.account()))
+        print_json(summary(people.account()))
     else:
         typer.echo(f"Settled {reservation} at what it had charged. {people.left_in_words()}")
 
@@ -273,7 +274,3 @@ def _personal_budgets(path: Path) -> dict[float, int]:
     if not len(ids) or len(set(ids.to_pylist())) != len(ids):
         raise InputError(f"{path} must name one ε for each person, each person once; it has a person twice, or nobody.")
     return dict(Counter(float(value) for value in values[:, 0]))
-
-
-def _print_json(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))

@@ -66,8 +66,12 @@ def listing(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+class CellError(InputError):
+    """What a column holds cannot be used as it is. Where there is one, there may be more: ``problems`` lists them all."""
+
+
 def not_numeric(column: object, held: object) -> InputError:
-    return InputError(
+    return CellError(
         f"Column {column!r} is not numeric: it holds {held}. One-hot encode it or turn it into numbers; "
         "a column that is no feature can be left out with features=[...]."
     )
@@ -89,7 +93,7 @@ def matrix_dtype(schema: pa.Schema, columns: Columns) -> np.dtype:
 
 
 def bad_value(row: int, column: object, what: str) -> InputError:
-    return InputError(
+    return CellError(
         f"Row {row} (counting from 0) of column {column!r} is {what}. Every value must be a finite number: "
         "fill it in or drop the row."
     )

@@ -1,6 +1,7 @@
 """CSV files: what their columns hold, and a Parquet copy of those that do not fit into memory."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +82,28 @@ def read_csv(path: Path, columns: Columns) -> pa.Table:
         raise bad_csv(path, error) from None
     numbers, place = whole_numbers(table.column(columns.user)), table.schema.get_field_index(columns.user)
     return table if numbers is None else table.set_column(place, columns.user, numbers)
+
+
+def read_csv_as_text(path: Path, names: Sequence[str], user: str) -> pa.Table:
+    """Some columns, every cell as it is written; ids by the rule of ``whole_numbers``."""
+    try:
+        table = pa.csv.read_csv(path, **csv_options(_only(names, user), dict.fromkeys(names, pa.string())))
+    except (pa.ArrowException, OSError) as error:
+        raise bad_csv(path, error) from None
+    numbers, place = whole_numbers(table.column(user)), table.schema.get_field_index(user)
+    return table if numbers is None else table.set_column(place, user, numbers)
+
+
+def csv_as_text_to_parquet(path: Path, names: Sequence[str], user: str, target: Path) -> Path:
+    """The same for a CSV too large for memory, block by block into a scratch file."""
+    for id_type in (pa.int64(), pa.string()):
+        if copy_csv(path, _only(names, user), dict.fromkeys(names, pa.string()), id_type, target):
+            break
+    return target
+
+
+def _only(names: Sequence[str], user: str) -> Columns:
+    return Columns(user, None, tuple(name for name in names if name != user))
 
 
 def csv_to_parquet(path: Path, columns: Columns, guessed: pa.Schema, target: Path) -> Path:

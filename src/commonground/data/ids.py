@@ -4,7 +4,7 @@ Ids may be numbers, text, bytes, UUIDs, tuples or a mixture. Memory grows with t
 """
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -132,6 +132,23 @@ def in_the_type_of(known: pa.Array | pa.ChunkedArray, ids: Sequence[Any]) -> lis
     if pa.types.is_string(known.type) or pa.types.is_large_string(known.type) or pa.types.is_string_view(known.type):
         return [str(one) if type(one) is int else one for one in ids]
     return list(ids)
+
+
+def require_one_type(known: Iterable[Any], asked: Iterable[Any]) -> None:
+    """Where nobody was found: 7 and "7" are different people, and whoever mixes them up should hear of it."""
+    here, there = ({type(one).__name__ for one in ids} for ids in (known, asked))
+    if there and not here & there:
+        raise InputError(
+            f"nobody is known by these ids, which are of type {' and '.join(sorted(there))}; in training they were of type "
+            f"{' and '.join(sorted(here))}. Give them in the same type."
+        )
+
+
+def mostly_unknown(unknown: np.ndarray) -> str:
+    return (
+        f"{unknown.mean():.0%} of the rows ({int(unknown.sum()):,} of {len(unknown):,}) belong to nobody who was in training, "
+        "and get the shared prediction. Are these the same ids, written in the same way?"
+    )
 
 
 def is_whole_number(text: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Any, ClassVar, Protocol, Self, TypeVar
 import numpy as np
 from scipy import sparse
 
+from commonground.data.schema import Schema
+
 
 @dataclass(frozen=True, repr=False)
 class Block:
@@ -69,6 +71,8 @@ class Population:
         Whether rows are mostly zeros and kept so.
     budgets : array of shape (n_users,), or None
         Everybody's own ε, where the table has them.
+    schema : Schema or None
+        What the table's columns are, where one was declared; public.
     kind : str
         Where rows are: "table", "ray" or "federation".
     rows_are_here : bool
@@ -84,6 +88,7 @@ class Population:
     user_name: str | None = None
     sparse: bool = False
     budgets: np.ndarray | None = None
+    schema: Schema | None = None  # public: what the columns are, and how they became features
     kind: ClassVar[str] = "table"
     _weights: np.ndarray | None = None
     _changes: tuple[Callable[[Any], Any], ...] = ()

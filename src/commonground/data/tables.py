@@ -13,9 +13,19 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from commonground.data.columns import choose_columns, not_numeric
-from commonground.data.csv import CSV_COPY, GZIP_RATIO, csv_to_parquet, guess_csv_schema, read_csv
-from commonground.data.sources import ArrowSource, ParquetSource, PathLike
+from commonground.data.columns import Columns, choose_columns, listing, not_numeric, require_unique
+from commonground.data.csv import (
+    CSV_COPY,
+    GZIP_RATIO,
+    csv_as_text_to_parquet,
+    csv_to_parquet,
+    guess_csv_schema,
+    read_csv,
+    read_csv_as_text,
+)
+from commonground.data.encoding import EncodedSource, as_cells
+from commonground.data.schema import Schema
+from commonground.data.sources import ArrowSource, ParquetSource, PathLike, Source
 from commonground.data.stores import Scratch, Table
 from commonground.errors import InputError
 from commonground.files import PRIVATE, replacing
@@ -40,6 +50,53 @@ def open_table(
         )
     columns = choose_columns(source.column_names, user, label, features)
     return Table(ArrowSource(source), columns, source.column(user))
+
+
+def open_with_schema(
+    source: Any, schema: Schema, max_memory: int, scratch: Scratch, label: bool = True
+) -> tuple[Source, Any]:
+    """The schema's columns of any kind of table as they are, and the ids where they are a column of their own already."""
+    needed = [schema.person, *schema.features, *([schema.label] if label else [])]
+    names, user = [column.name for column in needed], schema.person.name
+    there = column_names(source)
+    require_unique(there, "The table's columns")
+    absent = [name for name in names if name not in there]
+    if absent:
+        raise InputError(
+            f"The table has no column {listing(absent)}, which its schema names; it has {listing(there)}. Correct the schema, "
+            "or name the column in the table so."
+        )
+    if isinstance(source, str | os.PathLike):
+        paths, files = table_files(source)
+        path = paths[0]
+        if path.suffix.lower() == ".parquet":
+            return ParquetSource(paths, files), None
+        if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
+            small = read_csv_as_text(path, names, user)
+            return ArrowSource(small), small.column(user)
+        return ParquetSource([csv_as_text_to_parquet(path, names, user, scratch.folder / CSV_COPY)]), None
+    if comes_from(source, "pandas", "DataFrame"):
+        places = [there.index(name) for name in names]
+        cells = [as_cells(source.iloc[:, place]) for place in places]
+        return ArrowSource(pa.table(cells, names=names)), source.iloc[:, there.index(user)]
+    if comes_from(source, "polars", "DataFrame"):
+        source = source.to_arrow()
+    table = pa.table({name: source.column(name) for name in names})
+    return ArrowSource(table), table.column(user)
+
+
+def encoded_table(source: Source, ids: Any, schema: Schema) -> Table:
+    """A table whose columns are the features that the schema makes, and the label."""
+    encoded = EncodedSource(source, schema)
+    return Table(encoded, Columns(schema.person.name, schema.label.name, schema.feature_names), ids)
+
+
+def read_encoded(source: Any, schema: Schema) -> tuple[Any, np.ndarray]:
+    """Ids and encoded features of a table's rows, in their order, all in memory; no label is looked for."""
+    raw, ids = open_with_schema(source, schema, sys.maxsize, Scratch(None), label=False)
+    names = [schema.person.name, *(column.name for column in schema.features)]
+    cells = pa.Table.from_batches(list(raw.batches(names, 2**16)), raw.schema if isinstance(raw, ArrowSource) else None)
+    return cells.column(schema.person.name) if ids is None else ids, schema.encode(cells)
 
 
 def column_names(source: Any) -> list[str]:

@@ -15,13 +15,16 @@ import numpy as np
 from scipy import sparse
 
 from commonground.data.arrays import as_numbers, one_array, two_dimensional
-from commonground.data.columns import require_finite, require_unique
+from commonground.data.columns import CellError, require_finite, require_unique
 from commonground.data.ids import People, as_id_batches, find_people, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
 from commonground.data.population import Block, Population, Sum, Summable
+from commonground.data.problems import problems_error, problems_of, refuse_ids_among
+from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
 from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
 from commonground.data.tables import column_names, open_table, read_rows
+from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError, UnknownUserError
 
 
@@ -97,7 +100,15 @@ class Users(Population):
         self.reader: RowReader | None = None  # such as a GPU; None: this processor
 
     @classmethod
-    def from_arrays(cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None) -> "Users":
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        user_ids: Any,
+        *,
+        feature_names: Sequence[str] | None = None,
+        schema: Schema | None = None,
+    ) -> "Users":
         """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
 
         X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. A matrix of
@@ -111,11 +122,20 @@ class Users(Population):
             Each row's person.
         feature_names : sequence of str or None, default=None
             One for each column.
+        schema : Schema or None, default=None
+            What the columns of X are, by their names or, in an array, by their order; and what y is.
 
         Returns
         -------
         Users
         """
+        if schema is not None:
+            if schema.undiscovered or feature_names is not None:
+                raise InputError("a schema names the features itself, and for arrays all values of categories.")
+            encoded = schema.encode(X), schema.encode_labels(y)
+            users = cls.from_arrays(*encoded, user_ids, feature_names=schema.feature_names)
+            users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
+            return users
         matrix = two_dimensional(X)
         if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
             feature_names = list(X.columns)
@@ -157,6 +177,7 @@ class Users(Population):
         item: str | None = None,
         items: Any = None,
         budget: str | None = None,
+        schema: Schema | None = None,
         max_memory: int = 2 * 2**30,
         scratch: PathLike | None = None,
         engine: str = "local",
@@ -175,7 +196,7 @@ class Users(Population):
         user, label : str, default="user_id" and "y"
             The columns of ids and of labels.
         features : sequence of str or None, default=None
-            None takes every other column.
+            None takes every other column; whole numbers that look like an index or an id are then refused by name.
         item : str or None, default=None
             A column of item ids, which becomes the only feature, one-hot and sparse: a row is one person's rating of one item.
             Such tables are held in memory, a few bytes a row.
@@ -185,6 +206,10 @@ class Users(Population):
         budget : str or None, default=None
             A column with everybody's own ε, the same in all rows of a person; every fit then keeps to it (fits on the same people
             add up, as always).
+        schema : Schema or None, default=None
+            What each column is: text, dates, ranges and missing cells become numbers by it, and by it alone. It names person,
+            label and features; ``user``, ``label`` and ``features`` are then not looked at. Where categories are to be
+            discovered, what is returned has no rows yet: ``fit`` finds their values, privately, and makes them.
         max_memory : int, default=2 GiB
             A file that needs more than so many bytes as a matrix stays on disk. Parquet grouped by person, with few columns or
             row groups that are not large, is read as it is; other files through a copy under ``scratch``.
@@ -202,6 +227,12 @@ class Users(Population):
         -------
         Users
         """
+        if schema is not None:
+            if engine != "local" or not item is items is budget is features is None:
+                raise InputError(
+                    "a schema says what every column is; engine, item, items, budget and features do not go with it."
+                )
+            return Unencoded.open(cls, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
         if item is not None or items is not None:
             if engine != "local":
                 raise InputError("item= is read on this machine only; leave out engine=.")
@@ -223,13 +254,18 @@ class Users(Population):
                 source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
                 verbose=verbose,
             )  # fmt: skip
-        folder = Scratch(scratch)
+        folder, all_others = Scratch(scratch), features is None
         try:
             if budget is not None and features is None:
                 features = [name for name in column_names(source) if name not in (user, label, budget)]
-            users = cls.from_opened(open_table(source, user, label, features, max_memory, folder), max_memory, folder)
+            table = open_table(source, user, label, features, max_memory, folder)
+            if all_others:
+                refuse_ids_among(table.columns.features, table, source)
+            users = cls.from_opened(table, max_memory, folder)
         except BaseException as error:
             folder.remove()
+            if isinstance(error, CellError) and len(lines := problems_of(source, user, label, features)) > 1:
+                raise problems_error(lines) from None
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
             raise

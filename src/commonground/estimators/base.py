@@ -14,16 +14,29 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
-from commonground.data.features import check_features
+from commonground.data.ids import mostly_unknown, require_one_type
 from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
 from commonground.data.users import Users
-from commonground.errors import BudgetError, InputError, PrivacyWarning, UnknownUserError
+from commonground.errors import (
+    BudgetError,
+    InputError,
+    PrivacyWarning,
+    ScaleWarning,
+    SharingWarning,
+    UnknownUserError,
+    UnknownUserWarning,
+)
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
+from commonground.estimators.discovery import discovered, require_discoverable
 from commonground.estimators.own_budgets import personal_budgets
+from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
 from commonground.estimators.user_column import column_names, without_user_column
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
+
+MANY_ROWS = 20  # asked about at once: if most of them are nobody's, ids were perhaps written in another way
 
 
 class PersonalModel(RegressorMixin, BaseEstimator):
@@ -53,6 +66,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
     user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
     heads_: HeadTable | None  # private: row j belongs to person j alone; None with keep_heads=False or another engine
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
+    _left: Budget | None = None  # of the declared budget, after values of categories were paid for
 
     def fit(
         self,
@@ -90,20 +104,29 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             )
         asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
         require(self._variant, asked)
+        require_discoverable(
+            people, self._budget() if hasattr(self, "epsilon") else None, asked["budgets"], getattr(self, "rank", 0)
+        )
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
-        self._remember_columns(given if X is not given else people)
         before = self._personal
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
+            self._warn_of_scales(people)
             with self._paid_from(ledger) as book:
-                board = self._publish(people, gate(*self._behind_the_gate(book)))
+                opened = gate(*self._behind_the_gate(book))
+                if isinstance(people, Unencoded):
+                    people, self._left = discovered(people, opened, self._budget())
+                self._remember_columns(given if X is not given else people)
+                board = self._as_declared(self._publish(people, opened)).described_by(people.schema)
             if gate is not Gate:  # somebody looked behind it
                 board = replace(board, statement=replace(board.statement, simulated=True))
             self.billboard_ = name_each_other(board, book)
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
             raise
+        finally:
+            self._left = None
         self.user_ids_ = people.ids if people.rows_are_here else None
         self._place = _Places(self.user_ids_)
         keep = getattr(self, "keep_heads", True) and people.rows_are_here
@@ -160,9 +183,45 @@ class PersonalModel(RegressorMixin, BaseEstimator):
     def _declared(self, users: Population) -> tuple[Budget, Population]:
         """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
         if self._personal is None:
-            return check_budget(self.epsilon, self.delta, users.n_users), users
+            budget = check_budget(self.epsilon, self.delta, users.n_users)
+            return self._left or budget, users
         largest = self._personal.largest
         return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(self._personal.weights)
+
+    def _as_declared(self, board: Billboard) -> Billboard:
+        """What was set aside for the values of categories is part of what is declared."""
+        if self._left is None:
+            return board
+        return replace(board, statement=replace(board.statement, epsilon=float(self.epsilon)))
+
+    def _warn_of_scales(self, people: Population) -> None:
+        """To the operator, before anything is spent; nothing of it reaches the billboard."""
+        hidden = self.hidden_scales(people)
+        if hidden:
+            warnings.warn(advice(hidden, people.n_users), ScaleWarning, stacklevel=4)
+        budget = self._budget() if hasattr(self, "epsilon") and getattr(self, "shared_mean", True) else None
+        if isinstance(budget, Budget) and (few := too_few_for_a_shared_answer(people, budget.mu)):
+            warnings.warn(few, SharingWarning, stacklevel=4)
+
+    def hidden_scales(self, people: Population) -> list[HiddenScale]:
+        """Not private, for the operator alone: features whose size the noise of this fit would hide, by name.
+
+        Parameters
+        ----------
+        people : Population
+            Whom it would be fitted on.
+
+        Returns
+        -------
+        list of HiddenScale
+            Empty where all is well, or where every feature has a public range.
+        """
+        declares = hasattr(self, "epsilon") and getattr(self, "recipe", "default") == "default"
+        budget = self._budget() if declares else None
+        if not isinstance(budget, Budget):
+            return []
+        mean = bool(getattr(self, "shared_mean", True))
+        return hidden_scales(people, budget.mu, finds_scales=self._variant.startswith(FIND_SCALES), shared_mean=mean)
 
     def spent(self, user_id: Any) -> float:
         """The ε that ``fit`` has spent of this person's budget, at the δ of the statement.
@@ -228,7 +287,6 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         X, users = self._whose(X, users, self.n_features_in_)
         if hasattr(X, "columns") and column_names(X) is None:
             X = np.asarray(X)
-        X = check_features(X, board.n_features, board.feature_names)
         if users is None:
             if self.heads_ is not None and board.rank > 0:
                 raise InputError(
@@ -237,7 +295,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
                     "pipelines. For what the shared part says, ask billboard_.predict(X)."
                 )
             return board.predict(X)
-        ids = _as_list(users)
+        X, ids = board.features_of(X), _as_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
         if self.heads_ is None:
@@ -252,7 +310,9 @@ class PersonalModel(RegressorMixin, BaseEstimator):
                 f"user {ids[int(np.argmax(unknown))]!r} was not in training ({int(unknown.sum())} rows of unknown "
                 "people). Use strict=False for the shared prediction, or billboard_.personalize for a head of her own."
             )
-        return self.heads_.predict(board, X, position)
+        if len(ids) >= MANY_ROWS and unknown.mean() > 0.5:
+            warnings.warn(mostly_unknown(unknown), UnknownUserWarning, stacklevel=2)
+        return board.in_label_range(self.heads_.predict(board, X, position))
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
         """R² of the personal predictions; an error without people where they have heads.
@@ -286,12 +346,15 @@ class _Places:
         self._table: dict[Any, int] | None = None
 
     def of(self, asked: list[Any]) -> np.ndarray:
-        """Of those asked for; -1: nobody knows her."""
+        """Of those asked for; -1: nobody knows her. Ids of another type than everybody's are an error."""
         if self._ids is None:
             raise InputError("who was in training is known to another engine only; this model has no ids.")
         if self._table is None:
             self._table = {user: at for at, user in enumerate(_as_list(self._ids))}
-        return np.fromiter((self._table.get(user, -1) for user in asked), dtype=np.int64, count=len(asked))
+        positions = np.fromiter((self._table.get(user, -1) for user in asked), dtype=np.int64, count=len(asked))
+        if (positions < 0).all():
+            require_one_type(self._table, asked)
+        return positions
 
 
 class _NothingToSpend:

@@ -22,6 +22,7 @@ import numpy as np
 from flwr.app import RecordDict
 
 from commonground.data.population import Population
+from commonground.data.schema import Schema
 from commonground.errors import CommongroundError, InputError
 from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
 from commonground.federated.guarantee import NoiseShares
@@ -58,6 +59,7 @@ class Member:
     n_features: int
     feature_names: tuple[str, ...] | None
     trust: str
+    schema: Schema | None = None
 
 
 @dataclass
@@ -88,6 +90,7 @@ class Federation(Population):
         self.n_users = sum(member.people for member in self.members)
         self.n_features = self.members[0].n_features
         self.feature_names = self.members[0].feature_names
+        self.schema = self.members[0].schema
         self.attendance = Attendance(list(self.members), self.n_users)
 
     @property
@@ -237,10 +240,16 @@ def introduced(link: Link, trust: str) -> tuple[Member, ...]:
             config, _ = unpack(answers[node])
             names = tuple(str(name) for name in config["names"]) or None
             people, features = int(config["people"]), int(config["features"])
-            member = Member(node, _short(config["name"]), people, features, names, str(config["trust"]))
+            schema = Schema.from_toml(text) if (text := str(config.get("schema", ""))) else None
+            trusts = str(config["trust"])
+            member = Member(node, _short(config["name"]), people, features, names, trusts, schema)
         except (KeyError, TypeError, ValueError, WireError):
             log.warning("node %d did not introduce itself and does not take part", node)
             continue
+        if schema is not None and schema.feature_names != names:
+            raise FederationError(
+                f"{member.name} names other features than its schema makes. Take it out of the federation."
+            )
         if not 1 <= member.people <= MOST_PEOPLE:
             raise FederationError(f"{member.name} says it has {member.people:,} people. Take it out of the federation.")
         if member.trust != trust:
@@ -252,6 +261,11 @@ def introduced(link: Link, trust: str) -> tuple[Member, ...]:
         raise FederationError("no node is there. Start nodes with `commonground federate node serve`.")
     first = members[0]
     for member in members[1:]:
+        if member.schema != first.schema:
+            raise FederationError(
+                f"{member.name} and {first.name} have different schemas. All nodes need the same one: it says how columns become "
+                "features, and is published."
+            )
         if (member.n_features, member.feature_names) != (first.n_features, first.feature_names):
             raise FederationError(
                 f"{member.name} and {first.name} have different features. All nodes need the same ones, in the same order."

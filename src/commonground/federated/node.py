@@ -72,9 +72,10 @@ class Node:
 
     def _introduce(self) -> RecordDict:
         names = self.users.feature_names
-        columns = [] if names is None else list(names)
+        columns, schema = [] if names is None else list(names), self.users.schema
         return pack(
             {
+                "schema": "" if schema is None else schema.to_toml(),
                 "name": self.name,
                 "people": self.users.n_users,
                 "features": self.users.n_features,

@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from commonground.data.population import Population
+from commonground.data.schema import Schema
 from commonground.errors import InputError
 from commonground.heads.arithmetic import coefficients_in_place, row_scores, shared_scores
 
@@ -21,11 +22,14 @@ class Head:
     coef: np.ndarray  # (d,) the shared mean plus embedding · own coefficients
     intercept: float
     weights: np.ndarray  # (k,) own coefficients on the embedding
+    schema: Schema | None = None  # the board's: rows are then given as the table has them, and answers stay in range
 
     def __repr__(self) -> str:
         return "<Head: private>"
 
     def predict(self, X: Any) -> np.ndarray:
+        if self.schema is not None:
+            return self.schema.in_label_range(shared_scores(self.schema.encode(X), self.coef, self.intercept))
         X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.coef):
             raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")

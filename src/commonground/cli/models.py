@@ -1,0 +1,91 @@
+"""The one door to all estimators: `train --model NAME`. A new estimator is one line of ``MODELS``.
+
+What the command line offers (``--rank``, ``--rounds``, …) goes to the estimators whose ``__init__`` has such a parameter; what
+was asked for and has no place there is an error, not silently dropped.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
+from commonground.errors import InputError
+
+OPTION_OF = {"fit_intercept": "--intercept", "n_rounds": "--rounds", "shared_mean": "--shared-mean"}  # others: --name
+
+
+@dataclass(frozen=True)
+class Door:
+    """Where an estimator is, and with which parameters it is opened."""
+
+    place: str  # module:class
+    what: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def estimator(self) -> Any:
+        module, name = self.place.split(":")
+        return getattr(import_module(module), name)
+
+
+MODELS = {
+    "fedrep": Door("commonground.estimators.fedrep:PrivateFedRep", "shared directions and own heads, for numbers"),
+    "altmin": Door("commonground.estimators.altmin:PrivateAltMin", "the same by alternating minimisation"),
+    "huber": Door(
+        "commonground.estimators.altmin:PrivateAltMin", "the same for labels with outliers", {"loss": "huber"}
+    ),
+    "logistic": Door(
+        "commonground.estimators.altmin:PrivateAltMin", "for yes or no, as log-odds", {"loss": "logistic"}
+    ),
+    "margin": Door("commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε"),
+    "subspace": Door("commonground.estimators.exponential_subspace:ExponentialSubspace", "few features, pure ε"),
+    "single": Door("commonground.estimators.single_model:SingleModel", "one model for everybody"),
+    "ridge": Door(
+        "commonground.estimators.personal_ridge:PersonalBudgetRidge", "one model, everybody her own ε; needs ranges"
+    ),
+    "own": Door("commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared"),
+    "nonprivate": Door(
+        "commonground.estimators.nonprivate_fedrep:NonPrivateFedRep", "NOT private: what sharing could bring"
+    ),
+}
+
+
+def opened(model: str, people: Population, asked: Mapping[str, Any], **settings: Any) -> Any:
+    """The estimator of this name for these people.
+
+    ``asked``: what the person at the command line asked for; None where she did not. ``settings``: what goes to whoever can
+    take it.
+    """
+    if model not in MODELS:
+        known = ", ".join(f"{name} ({door.what})" for name, door in MODELS.items())
+        raise InputError(f"--model must be one of {known}; got {model!r}.")
+    door = MODELS[model]
+    takes = set(inspect.signature(door.estimator).parameters) - set(door.fixed)
+    given = {name: value for name, value in asked.items() if value is not None}
+    misplaced = [OPTION_OF.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
+    if misplaced:
+        raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({door.what}).")
+    if "rank" in takes and "rank" not in given:
+        given["rank"] = default_rank(people)
+    usable = {name: value for name, value in settings.items() if name in takes}
+    if model == "ridge":
+        usable |= _bounds(people, settings["epsilon"])
+    return door.estimator(**{**usable, **given, **door.fixed})
+
+
+def default_rank(people: Population) -> int:
+    """Two directions, or as many as there can be: fewer than features.
+
+    Where categories are still to be discovered, only the other features count: perhaps nothing is found.
+    """
+    return max(0, min(2, people.n_features - 1))
+
+
+def _bounds(people: Population, epsilon: float) -> dict[str, Any]:
+    schema = None if isinstance(people, Unencoded) else people.schema
+    if schema is None or not schema.bounded or schema.label.range is None:
+        raise InputError("--model ridge needs a public range for every feature and for the label: give --schema.")
+    return {"feature_bounds": (-1.0, 1.0), "label_bounds": schema.label.range, "budgets": epsilon}

@@ -1,0 +1,94 @@
+"""What several commands ask for, and how they speak: to people, or in JSON to machines."""
+
+import json
+import re
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+from commonground.errors import InputError
+
+Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
+AnyTable = Annotated[
+    str,
+    typer.Argument(help="CSV or Parquet file, a folder of Parquet files, or the address of either (s3://…, gs://…)."),
+]
+Board = Annotated[Path, typer.Argument(help="Folder of a billboard, as written by `train --out`.")]
+UserColumn = Annotated[
+    str | None, typer.Option("--user", help="Column that says whose row it is; user_id, or the schema's, by default.")
+]
+LabelColumn = Annotated[str | None, typer.Option("--label", help="Column to predict; y, or the schema's, by default.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
+ItemColumn = Annotated[
+    str | None, typer.Option("--item", help="Column of item ids, the only feature, one-hot: rows are ratings.")
+]
+NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .parquet).")]
+Features = Annotated[str | None, typer.Option(help="Comma-separated feature columns; all others by default.")]
+SchemaFile = Annotated[
+    Path | None, typer.Option("--schema", help="What each column is; see `commonground schema`. It becomes public.")
+]
+LabelRange = Annotated[
+    str | None, typer.Option(help="Lowest,highest label, known without the rows: predictions stay within.")
+]
+Model = Annotated[
+    str, typer.Option(help="fedrep, altmin, huber, logistic, margin, subspace, single, ridge, own, nonprivate.")
+]
+Rank = Annotated[
+    str | None, typer.Option(help="Number of shared directions, or 'auto' to read it off the data; 2 if there is room.")
+]
+Epsilon = Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")]
+Delta = Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")]
+Intercept = Annotated[bool | None, typer.Option(help="Give each person an intercept of her own; yes by default.")]
+SharedMean = Annotated[bool | None, typer.Option(help="Release a shared linear model first; yes by default.")]
+Rounds = Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")]
+
+
+_printed: list[bool] = []  # whether this command has printed its document
+
+
+def print_json(document: dict[str, Any]) -> None:
+    """The one document of a command under ``--json``."""
+    _printed.append(True)
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def print_json_error(words: str, kind: str, exit_code: int) -> None:
+    """In place of the document, where there is none yet."""
+    if not _printed:
+        print_json({"error": words, "kind": kind, "exit_code": exit_code})
+
+
+def nothing_printed_yet() -> None:
+    _printed.clear()
+
+
+def rank_in(text: str | None) -> int | Literal["auto"] | None:
+    if text is None or text == "auto":
+        return text  # type: ignore[return-value]
+    if not re.fullmatch(r"-?[0-9]{1,9}", text):
+        raise InputError(f"--rank must be a whole number of shared directions, or 'auto', got {text!r}.")
+    return int(text)
+
+
+def split(features: str | None) -> list[str] | None:
+    return None if features is None else [name.strip() for name in features.split(",") if name.strip()]
+
+
+def pair(text: str, option: str) -> tuple[float, float]:
+    try:
+        low, high = map(float, text.split(","))
+    except ValueError:
+        raise InputError(
+            f"{option} must be two numbers with a comma between them, such as 1,5; got {text!r}."
+        ) from None
+    return low, high
+
+
+def lines_in(path: Path | None) -> list[str] | None:
+    if path is None:
+        return None
+    try:
+        return [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise InputError(f"{path} cannot be read as a list of items ({type(problem).__name__}): one a line.") from None

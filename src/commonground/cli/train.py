@@ -1,0 +1,199 @@
+"""`commonground train`: look first (place, table, scales, verdict, balance), then spend, then write."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table as RichTable
+from sklearn.base import clone
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.events import Event
+from commonground.billboard.files import has_board, place_for_board
+from commonground.cli.options import print_json
+from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
+from commonground.data.users import Users
+from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
+from commonground.estimators.discovery import SHARE
+from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
+from commonground.estimators.scales import advice
+from commonground.ledger import Population as LedgerPopulation
+
+STAND_INS = 200  # made-up people, for whom a dry run is fitted
+
+
+@contextmanager
+def free_place(out: Path, force: bool) -> Iterator[None]:
+    """The folder for the board, tried before anything is read or spent; a board that is there stays, unless forced."""
+    with place_for_board(out):
+        if has_board(out) and not force:
+            raise BillboardError(
+                f"{out} holds a billboard already, and training again spends budget again. Choose another folder, or --force "
+                "to put the new board in its place."
+            )
+        yield
+
+
+def refuse_hidden_scales(model: Any, people: Population) -> None:
+    """The operator's own look at her rows, before any budget is spent; it changes nothing that is published."""
+    hidden = model.hidden_scales(people)
+    if hidden:
+        raise InputError(f"{advice(hidden, people.n_users)} To train all the same: --any-scales.")
+
+
+def expected_to_pay(model: Any, people: Population) -> bool | None:
+    """The verdict from public numbers alone, before training; None where there is no rule for this model."""
+    if (
+        type(model).__name__ != "PrivateFedRep"
+        or model.recipe != "default"
+        or people.sparse
+        or isinstance(people, Unencoded)
+    ):
+        return None
+    rank = 2 if isinstance(model.rank, str) else int(model.rank)
+    if not 1 <= rank < people.n_features:
+        return None
+    return (
+        information(people.n_users, people.n_features, rank, Budget(model.epsilon, model.delta).mu) >= SHARING_PAYS_FROM
+    )
+
+
+def refuse_if_useless(verdict: bool | None, people: Population) -> None:
+    if verdict is False:
+        raise UselessError(
+            f"sharing does not pay: {people.n_users:,} people are too few at this ε, and what would be published is mostly "
+            "noise. Nothing was spent. More people, a larger ε, fewer features or a smaller rank would help."
+        )
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a training would do; from public numbers, but for the table that was read to count them."""
+
+    model: Any
+    people: Population
+    out: Path
+    payer: LedgerPopulation | None
+    verdict: bool | None
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """Releases of the same fit on made-up people; what follows from releases may differ in number."""
+        if not hasattr(self.model, "simulation_seed") or self.people.sparse:
+            return ()
+        from commonground.datasets import make_shared_subspace
+
+        made_up, _ = make_shared_subspace(
+            STAND_INS, rows_per_user=3, rank=1, n_features=max(self.people.n_features, 2), seed=0
+        )
+        stand_in: Users = copy(made_up)
+        stand_in.n_users = self.people.n_users  # shares of the budget depend on it
+        same = clone(self.model).set_params(simulation_seed=0)
+        for off in ("verbose", "keep_heads"):
+            if hasattr(same, off):
+                same.set_params(**{off: False})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                return same.fit(stand_in).billboard_.statement.events
+            except InputError:
+                raise
+            except Exception:  # made-up people are no reason to fail; the list is then left out
+                return ()
+
+    def to_json(self) -> dict[str, Any]:
+        schema = self.people.schema
+        return {
+            "dry_run": True,
+            "billboard": str(self.out),
+            "model": type(self.model).__name__,
+            "epsilon": getattr(self.model, "epsilon", None),
+            "delta": getattr(self.model, "delta", None),
+            "people": self.people.n_users,
+            "features": list(self.people.feature_names or ()) or self.people.n_features,
+            "categories_to_discover": [] if schema is None else [column.name for column in schema.undiscovered],
+            "sharing_pays": self.verdict,
+            "releases": [
+                {"name": name, "times": times, "numbers": numbers} for name, times, numbers in self.releases()
+            ],
+            "ledger": None if self.payer is None else self.payer.left_in_words(),
+        }
+
+    def releases(self) -> list[tuple[str, int, int]]:
+        """By kind: rounds of one kind are one line."""
+        found: dict[str, list[int]] = {}
+        for event in self.events:
+            found.setdefault(re.sub(r" \d+\b", "", event.name), []).append(event.entries)
+        return [(name, len(entries), max(entries)) for name, entries in found.items()]
+
+    def show(self) -> None:
+        told = self.to_json()
+        typer.echo(f"DRY RUN: nothing is spent, nothing is written. {told['model']} on {told['people']:,} people.")
+        typer.echo(f"Output: {self.out}")
+        names = told["features"]
+        typer.echo(
+            f"Features: {', '.join(names[:20]) + (' …' if len(names) > 20 else '') if isinstance(names, list) else names}"
+        )
+        if told["categories_to_discover"]:
+            found = ", ".join(told["categories_to_discover"])
+            typer.echo(f"Values to be found privately, for {SHARE:.0%} of the budget: {found}")
+        if told["epsilon"] is None:
+            typer.echo("This model declares no budget: it is NOT private, or shares nothing.")
+        else:
+            typer.echo(
+                f"Everybody in the table pays: ε = {told['epsilon']:g}, δ = {told['delta']:g} for all releases together."
+            )
+        verdict = {
+            True: "can be expected to pay",
+            False: "is not expected to pay",
+            None: "is not judged for this model",
+        }[self.verdict]
+        typer.echo(f"Sharing {verdict}, by the numbers of people, features and directions and ε.")
+        typer.echo(
+            "Ledger: none is asked; nobody adds up what fits cost."
+            if self.payer is None
+            else f"Ledger: {told['ledger']}"
+        )
+        if told["releases"]:
+            table = RichTable(title="What would be released", width=78)
+            table.add_column("what")
+            for heading in ("times", "numbers each"):
+                table.add_column(heading, justify="right", no_wrap=True)
+            for one in told["releases"]:
+                table.add_row(escape(one["name"]), str(one["times"]), f"{one['numbers']:,}")
+            Console(width=80).print(table)
+
+
+def look_first(
+    model: Any, people: Population, out: Path, payer: LedgerPopulation | None, *, any_scales: bool, useless: bool
+) -> DryRun:  # fmt: skip
+    """All that can be said before anything is spent; refusals are errors."""
+    if not any_scales:
+        refuse_hidden_scales(model, people)
+    verdict = expected_to_pay(model, people)
+    if useless:
+        refuse_if_useless(verdict, people)
+    return DryRun(model, people, out, payer, verdict)
+
+
+def fitted(model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool) -> Any:
+    with warnings.catch_warnings():
+        if any_scales:
+            from commonground.errors import ScaleWarning
+
+            warnings.simplefilter("ignore", ScaleWarning)
+        warnings.simplefilter("always", SharingWarning)
+        return model.fit(people, ledger=payer).billboard_
+
+
+def show_dry_run(dry: DryRun, as_json: bool) -> None:
+    print_json(dry.to_json()) if as_json else dry.show()

@@ -1,0 +1,272 @@
+"""Cells to numbers, by the public schema alone; and a source whose columns are encoded as they are read.
+
+Nothing is decided from the cells together: each becomes its numbers by itself. What does not fit is a `Misfit`, one for each
+column, so that all of them can be told at once. They name rows and counts, never what a cell holds: it is somebody's.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commonground.data.columns import listing
+from commonground.data.schema import Schema
+from commonground.data.schema_column import INDICATOR, NO, UNITS, YES, Column, seconds_since_1970
+from commonground.data.sources import Source
+from commonground.errors import InputError
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """Cells of one column that the schema has no place for."""
+
+    column: str
+    what: str  # in words, without any value
+    first_row: int
+    count: int
+
+    def __str__(self) -> str:
+        more = f" and {self.count - 1:,} more" if self.count > 1 else ""
+        return f"{self.column!r}: row {self.first_row} (counting from 0){more} {self.what}"
+
+
+MISSING = 'is empty. Say what that means: missing = "indicator", or a constant'
+NOT_OF_KIND = {
+    "number": "is not a finite number",
+    "category": "cannot be read as text",
+    "yes/no": f"is none of {', '.join(YES[:4])}, {', '.join(NO[:4])}, 1, 0",
+    "date": "is not a date such as 2020-01-31 or 2020-01-31T12:00",
+}
+
+
+def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.ndarray, list[Misfit]]:
+    """(rows, numbers of this column) as float64, and what does not fit."""
+    array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    missing = np.asarray(array.is_null(nan_is_null=True))
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        missing |= np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+    values, fits = _READERS[column.kind](column, array)
+    misfits = _misfits(column, ~missing & ~fits, NOT_OF_KIND[column.kind], first_row)
+    if column.missing is None:
+        misfits += _misfits(column, missing, MISSING, first_row)
+    stands_for = _constant(column)
+    values[missing] = 0.0 if stands_for is None else stands_for
+    if column.role == "feature" and column.missing == INDICATOR:
+        values = np.column_stack([values, missing.astype(np.float64)])
+    return values, misfits
+
+
+def _misfits(column: Column, which: np.ndarray, what: str, first_row: int) -> list[Misfit]:
+    count = int(which.sum())
+    return [Misfit(column.name, what, first_row + int(np.argmax(which)), count)] if count else []
+
+
+def _constant(column: Column) -> np.ndarray | None:
+    """What a missing cell is encoded as; None: as zeros."""
+    if column.missing is None or column.missing == INDICATOR:
+        return None
+    told = {True: "yes", False: "no"}[column.missing] if isinstance(column.missing, bool) else column.missing
+    return _READERS[column.kind](column, pa.array([told]))[0][0]
+
+
+# --- one kind each: (rows, numbers), and which cells it could read --------------------------------------------------------
+
+
+def _scaled(column: Column, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    fits = np.isfinite(numbers)
+    numbers = np.where(fits, numbers, 0.0)
+    if column.range is not None:
+        low, high = column.range
+        numbers = np.clip(numbers, low, high)
+        if column.role == "feature":
+            numbers = (numbers - low) / (high - low) * 2.0 - 1.0
+    elif column.scale is not None:
+        numbers = numbers / column.scale
+    return numbers[:, None], fits
+
+
+def _numbers(column: Column, array: Any) -> tuple[np.ndarray, np.ndarray]:
+    kind = array.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        array = pc.utf8_trim_whitespace(array)
+        number = pc.match_substring_regex(array, r"^[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$")
+        array = pc.if_else(number, pc.replace_substring_regex(array, r"^\+", ""), None)
+    elif not (
+        pa.types.is_integer(kind)
+        or pa.types.is_floating(kind)
+        or pa.types.is_decimal(kind)
+        or pa.types.is_boolean(kind)
+    ):
+        return np.zeros((len(array), 1)), np.zeros(len(array), dtype=bool)
+    with np.errstate(over="ignore"):
+        return _scaled(column, array.cast(pa.float64()).to_numpy(zero_copy_only=False).astype(np.float64))
+
+
+def _text(array: Any) -> Any:
+    """Cells as text; None where they have no text form, such as lists."""
+    try:
+        return pc.utf8_trim_whitespace(array.cast(pa.string()))
+    except pa.ArrowException:
+        return None
+
+
+def _category(column: Column, array: Any) -> tuple[np.ndarray, np.ndarray]:
+    """One-hot, all zeros for a value that is not listed; of a label, the place among its values."""
+    text, values = _text(array), pa.array(column.values, pa.string())
+    if text is None:
+        return np.zeros((len(array), len(values))), np.zeros(len(array), dtype=bool)
+    place = pc.index_in(text, value_set=values).fill_null(-1).to_numpy(zero_copy_only=False)
+    if column.role == "label":  # a class that is not there cannot be learned
+        return place[:, None].astype(np.float64), place >= 0
+    return (place[:, None] == np.arange(len(values))).astype(np.float64), np.ones(len(array), dtype=bool)
+
+
+def _yes_or_no(column: Column, array: Any) -> tuple[np.ndarray, np.ndarray]:
+    text = _text(array)
+    if text is None:
+        return np.zeros((len(array), 1)), np.zeros(len(array), dtype=bool)
+    text = pc.utf8_lower(text)
+    yes, no = (np.asarray(pc.is_in(text, value_set=pa.array(words))) for words in (YES, NO))
+    return yes[:, None].astype(np.float64), yes | no
+
+
+def _dates(column: Column, array: Any) -> tuple[np.ndarray, np.ndarray]:
+    origin = seconds_since_1970(column.origin)
+    assert origin is not None
+    if pa.types.is_temporal(array.type) and not (pa.types.is_time(array.type) or pa.types.is_duration(array.type)):
+        micro = array.cast(pa.timestamp("us", tz=getattr(array.type, "tz", None))).cast(pa.int64())
+        seconds = micro.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 1e6
+    else:
+        text = _text(array)
+        told = [] if text is None else text.to_pylist()
+        found = [seconds_since_1970(one) for one in told] if told else [None] * len(array)
+        seconds = np.array([np.nan if one is None else one for one in found], dtype=np.float64)
+    return _scaled(column, (seconds - origin) / UNITS[column.unit])
+
+
+_READERS = {"number": _numbers, "category": _category, "yes/no": _yes_or_no, "date": _dates}
+
+
+# --- whole tables --------------------------------------------------------------------------------------------------------
+
+
+def misfit_error(misfits: Sequence[Misfit], what: str) -> InputError:
+    lines = "\n".join(f"  {misfit}" for misfit in misfits)
+    return InputError(
+        f"{what} does not fit its schema in {len(misfits)} places:\n{lines}\nCorrect the table or the schema."
+    )
+
+
+def encoded_rows(schema: Schema, table: Any) -> np.ndarray:
+    """(rows, features) of a table in memory."""
+    parts, misfits = [], []
+    cells = raw_columns(schema, table)
+    for column in schema.features:
+        values, wrong = encoded_column(column, cells[column.name])
+        parts.append(values)
+        misfits += wrong
+    if misfits:
+        raise misfit_error(misfits, "The table")
+    return np.ascontiguousarray(np.concatenate(parts, axis=1))
+
+
+def encoded_labels(schema: Schema, labels: Any) -> np.ndarray:
+    values, misfits = encoded_column(schema.label, as_cells(labels))
+    if misfits:
+        raise misfit_error(misfits, "The labels")
+    return np.ascontiguousarray(values[:, 0])
+
+
+def raw_columns(schema: Schema, table: Any) -> dict[str, Any]:
+    """The schema's feature columns of whatever has columns, or of an array that has just these, in their order."""
+    wanted = [column.name for column in schema.features]
+    if hasattr(table, "column_names"):  # Arrow
+        named = {name: table.column(name) for name in table.column_names}
+    elif isinstance(table, Mapping) or hasattr(table, "columns"):
+        names = list(table.keys() if isinstance(table, Mapping) else table.columns)
+        named = {str(name): table[name] for name in names}
+    else:
+        array = np.asarray(table)
+        if array.ndim != 2 or array.shape[1] != len(wanted):
+            raise InputError(
+                f"the model's schema has the columns {listing(wanted)}; got an array of shape {array.shape}. Give a table with "
+                f"these names, or rows of these {len(wanted)} values, in this order."
+            )
+        named = dict(zip(wanted, array.T, strict=True))
+    absent = [name for name in wanted if name not in named]
+    if absent:
+        raise InputError(f"the schema's columns {listing(absent)} are missing; the table has {listing(list(named))}.")
+    return {name: as_cells(named[name]) for name in wanted}
+
+
+def as_cells(values: Any) -> Any:
+    """A column as Arrow has it; as text where its cells are of several types."""
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        return values
+    if hasattr(values, "to_arrow"):
+        return values.to_arrow()
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, OverflowError):
+        return pa.array([None if one is None or one != one else str(one) for one in values], pa.string())
+
+
+class EncodedSource:
+    """Another source's rows, encoded as they are read: the person as she is, the features and the label as numbers."""
+
+    def __init__(self, source: Source, schema: Schema):
+        self.source, self.public, self.n_rows = source, schema, source.n_rows
+        person = pa.field(schema.person.name, source.schema.field(schema.person.name).type)
+        numbers = [pa.field(name, pa.float64()) for name in (*schema.feature_names, schema.label.name)]
+        self.schema = pa.schema([person, *numbers])
+
+    def _columns(self, names: Sequence[str]) -> list[Column]:
+        wanted = set(names)
+        chosen = [column for column in self.public.features if wanted & set(column.feature_names)]
+        return chosen + [self.public.label] * (self.public.label.name in wanted)
+
+    def _raw(self, names: Sequence[str]) -> list[str]:
+        person = [self.public.person.name] if self.public.person.name in names else []
+        return person + [column.name for column in self._columns(names)]
+
+    def open_bytes(self, columns: Sequence[str]) -> int:
+        return self.source.open_bytes(self._raw(columns))
+
+    def batches(self, columns: Sequence[str], rows: int, first_row: int = 0) -> Iterator[pa.RecordBatch]:
+        row = first_row
+        for batch in self.source.batches(self._raw(columns), rows, first_row):
+            encoded, misfits = self._encoded(batch, columns, row)
+            if misfits:
+                raise misfit_error(misfits, "The table")
+            yield pa.RecordBatch.from_pydict({name: encoded[name] for name in columns})
+            row += batch.num_rows
+
+    def _encoded(self, batch: pa.RecordBatch, names: Sequence[str], row: int) -> tuple[dict[str, Any], list[Misfit]]:
+        encoded: dict[str, Any] = {}
+        misfits: list[Misfit] = []
+        for column in self._columns(names):
+            values, wrong = encoded_column(column, batch.column(column.name), row)
+            misfits += wrong
+            made = (column.name,) if column.role == "label" else column.feature_names
+            encoded |= {name: pa.array(values[:, at]) for at, name in enumerate(made)}
+        if self.public.person.name in names:
+            encoded[self.public.person.name] = batch.column(self.public.person.name)
+        return encoded, misfits
+
+    def check(self) -> None:
+        """Read everything once, and raise one error that lists every column with cells that do not fit."""
+        found: dict[tuple[str, str], Misfit] = {}
+        names, row = (*self.public.feature_names, self.public.label.name), 0
+        for batch in self.source.batches(self._raw(names), 2**16):
+            for new in self._encoded(batch, names, row)[1]:
+                before = found.get((new.column, new.what))
+                first, count = (new.first_row, 0) if before is None else (before.first_row, before.count)
+                found[new.column, new.what] = Misfit(new.column, new.what, first, count + new.count)
+            row += batch.num_rows
+        if found:
+            raise misfit_error(list(found.values()), "The table")

@@ -1,0 +1,125 @@
+"""What the columns of a table seem to hold: for the operator, who has the rows. Private: not for publication as it is."""
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commonground.data.csv import read_csv_as_text
+from commonground.data.encoding import as_cells, encoded_column
+from commonground.data.schema_column import NO, YES, Column
+from commonground.data.sources import ParquetSource
+from commonground.data.tables import column_names, comes_from, table_files
+
+MOST_ROWS = 1_000_000  # looked at
+FEW_ROWS = 50  # in fewer, whole numbers that all differ say nothing
+NAMED_LIKE_AN_ID = re.compile(
+    r"(^|[\s_.-])(id|idx|index|uuid|guid|key|rownum|row)$|^unnamed|^$|[a-z]I[dD]$", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Profile:
+    """Of one column; private."""
+
+    name: str
+    kind: str  # number, yes/no, date, category; text where values hardly repeat; nothing where all cells are empty
+    n_rows: int
+    n_missing: int
+    first_missing: int
+    n_distinct: int
+    whole: bool  # all whole numbers
+    infinite: int  # cells
+    values: tuple[str, ...]  # of a category, the most frequent first; at most 50
+    low: float  # 1% and 99% quantile of a number
+    high: float
+
+    def __repr__(self) -> str:
+        return f"<Profile of {self.name!r}: private>"
+
+    @property
+    def is_index(self) -> bool:
+        """Whole numbers of which no two are the same."""
+        present = self.n_rows - self.n_missing
+        return self.kind == "number" and self.whole and present >= FEW_ROWS and self.n_distinct == present
+
+    @property
+    def is_id(self) -> bool:
+        """Whole numbers that are called an id."""
+        return self.kind == "number" and self.whole and NAMED_LIKE_AN_ID.search(self.name) is not None
+
+
+def profiles(source: Any) -> list[Profile]:
+    """Of every column of any kind of table, by its first million rows."""
+    return [profile(name, cells) for name, cells in raw_table(source).items()]
+
+
+def raw_table(source: Any) -> dict[str, Any]:
+    """All columns, cells of a CSV as they are written."""
+    names = column_names(source)
+    if isinstance(source, str | os.PathLike):
+        paths, files = table_files(source)
+        if paths[0].suffix.lower() == ".parquet":
+            batches = ParquetSource(paths, files).batches(names, 2**16)
+            table = pa.Table.from_batches([batch for batch, _ in zip(batches, range(MOST_ROWS // 2**16), strict=False)])
+        else:
+            table = read_csv_as_text(paths[0], names, names[0])
+        return {name: table.column(name).slice(0, MOST_ROWS) for name in names}
+    if comes_from(source, "pandas", "DataFrame"):
+        return {name: as_cells(source.iloc[:MOST_ROWS, place]) for place, name in enumerate(names)}
+    table = source.to_arrow() if hasattr(source, "to_arrow") else source
+    return {name: table.column(name).slice(0, MOST_ROWS) for name in names}
+
+
+def profile(name: str, cells: Any) -> Profile:
+    array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    missing = np.asarray(array.is_null(nan_is_null=True))
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        missing = missing | np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+    there = array.filter(pa.array(~missing))
+    kind, numbers = _kind(there)
+    finite = numbers[np.isfinite(numbers)]
+    low, high = np.quantile(finite, [0.01, 0.99]) if len(finite) else (np.nan, np.nan)
+    counts = there.value_counts() if kind in ("category", "yes/no") or pa.types.is_string(there.type) else None
+    values: tuple[str, ...] = ()
+    if counts is not None:
+        order = np.argsort(-counts.field("counts").to_numpy(), kind="stable")[:50]
+        values = tuple(str(value) for value in counts.field("values").take(pa.array(order)).to_pylist())
+    return Profile(
+        name=name, kind=kind, n_rows=len(array), n_missing=int(missing.sum()),
+        first_missing=int(np.argmax(missing)) if len(missing) else 0,
+        n_distinct=len(np.unique(numbers)) if kind == "number" else len(counts) if counts is not None else 0,
+        whole=kind == "number" and bool((finite == np.round(finite)).all()),
+        infinite=int((~np.isfinite(numbers)).sum()), values=values, low=float(low), high=float(high),
+    )  # fmt: skip
+
+
+def _kind(there: Any) -> tuple[str, np.ndarray]:
+    """The first kind that all cells are of, and the numbers where they are numbers."""
+    nothing = np.empty(0)
+    if not len(there):
+        return "nothing", nothing
+    if pa.types.is_floating(there.type):  # with infinite ones
+        return "number", there.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    if pa.types.is_boolean(there.type):
+        return "yes/no", nothing
+    try:
+        return _kind_by_reading(there)
+    except (pa.ArrowException, ValueError, TypeError):  # lists, bytes, numbers too large for any type
+        return "text", nothing
+
+
+def _kind_by_reading(there: Any) -> tuple[str, np.ndarray]:
+    nothing = np.empty(0)
+    for kind in ("number", "yes/no", "date"):
+        numbers, misfits = encoded_column(Column("any", kind=kind), there)
+        words = kind != "yes/no" or set(map(str.lower, there.unique().cast(pa.string()).to_pylist())) & set(YES + NO)
+        if not misfits and words:
+            return kind, numbers[:, 0] if kind == "number" else nothing
+    return "category" if len(there.unique()) <= max(20, len(there) // 10) else "text", nothing

@@ -1,0 +1,190 @@
+"""One column of the public schema: its role, its kind, and how large its numbers can be."""
+
+import math
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Any
+
+from commonground.errors import InputError
+
+ROLES = ("person", "label", "feature", "ignore")
+KINDS = ("number", "category", "yes/no", "date")
+UNITS = {
+    "seconds": 1.0,
+    "minutes": 60.0,
+    "hours": 3600.0,
+    "days": 86400.0,
+    "weeks": 7 * 86400.0,
+    "years": 365.25 * 86400.0,
+}
+YES, NO = ("yes", "true", "y", "t", "1", "1.0", "on"), ("no", "false", "n", "f", "0", "0.0", "off")
+DISCOVER = "discover"
+INDICATOR = "indicator"
+MOST = 1e300  # larger numbers are no range of anything, and some have no float
+LONGEST = 16  # bytes of a discovered value, unless the schema says otherwise
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one column is.
+
+    Parameters
+    ----------
+    name : str
+        As the table has it.
+    role : {"person", "label", "feature", "ignore"}, default="feature"
+        What it is for.
+    kind : {"number", "category", "yes/no", "date"}, default="number"
+        What its cells hold; a person's id stays what it is.
+    range : pair of float or None, default=None
+        Public. Numbers beyond it are clipped; those of a feature become −1 to 1, and predictions stay within that of the label.
+        Of a date: in ``unit`` since ``origin``.
+    scale : float or None, default=None
+        In place of a range: numbers are divided by it.
+    values : tuple of str, or "discover", default=()
+        Of a category: all that count, by name; any other value is none of them. "discover": the frequent ones, found privately.
+    longest : int, default=16
+        With "discover": longer values (in bytes of UTF-8) are not found. The shorter, the less noise.
+    origin : str, default="1970-01-01"
+        Of a date: which day is zero.
+    unit : str, default="days"
+        Of a date: seconds, minutes, hours, days, weeks or years.
+    missing : str, float, bool or None, default=None
+        What an empty cell means: a public constant in the column's own terms, "indicator" for a feature of its own that says
+        so, or None: it is an error.
+
+    Examples
+    --------
+    >>> Column("age", range=(0, 120), missing="indicator").feature_names
+    ('age', 'age is missing')
+    >>> Column("town", kind="category", values=("Oslo", "Bergen")).feature_names
+    ('town=Oslo', 'town=Bergen')
+    """
+
+    name: str
+    role: str = "feature"
+    kind: str = "number"
+    range: tuple[float, float] | None = None
+    scale: float | None = None
+    values: tuple[str, ...] | str = ()
+    longest: int = LONGEST
+    origin: str = "1970-01-01"
+    unit: str = "days"
+    missing: str | float | bool | None = None
+
+    def __post_init__(self) -> None:
+        for problem in self._problems():
+            raise InputError(f"Schema, column {self.name!r}: {problem}")
+        if self.range is not None:
+            object.__setattr__(self, "range", (float(self.range[0]), float(self.range[1])))
+
+    def _problems(self) -> list[str]:
+        """What makes no sense; the first of it is told."""
+        found = []
+        if not isinstance(self.range, tuple | None) or not isinstance(self.values, tuple | str):
+            return ["range must be [lowest, highest], and values a list of texts."]
+        if not all(isinstance(text, str) for text in (self.role, self.kind, self.unit, self.origin)):
+            return ["role, kind, unit and origin must be texts."]
+        if not isinstance(self.values, str) and not all(isinstance(value, str) for value in self.values):
+            return ["values must be texts."]
+        if not (isinstance(self.name, str) and self.name):
+            found.append("its name must be a text.")
+        if self.role not in ROLES:
+            found.append(f"role must be one of {', '.join(ROLES)}, got {self.role!r}.")
+        if self.kind not in KINDS:
+            found.append(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+        if self.range is not None and not (
+            len(self.range) == 2 and all(map(_is_number, self.range)) and self.range[0] < self.range[1]
+        ):
+            found.append(f"range must be [lowest, highest], two finite numbers, got {self.range!r}.")
+        if self.scale is not None and not (_is_number(self.scale) and self.scale > 0):
+            found.append(f"scale must be a finite number > 0, got {self.scale!r}.")
+        if self.range is not None and self.scale is not None:
+            found.append("give a range or a scale, not both.")
+        if self.kind in ("category", "yes/no") and (self.range is not None or self.scale is not None):
+            found.append(f"a {self.kind} has neither range nor scale.")
+        if isinstance(self.values, str):
+            if self.values != DISCOVER or self.role == "label":
+                found.append(f"values must be a list of texts, or {DISCOVER!r} for a feature, got {self.values!r}.")
+        elif not all(isinstance(value, str) and value for value in self.values) or (
+            len(set(self.values)) < len(self.values)
+        ):
+            found.append("values must be different texts, none of them empty.")
+        if self.kind == "category" and self.role in ("feature", "label") and not self.values:
+            found.append(
+                "a category needs its values: a list from somewhere public (values or values_file), or values = "
+                f'"{DISCOVER}" to find the frequent ones privately. Those that occur in the table are private.'
+            )
+        if not (isinstance(self.longest, int) and 1 <= self.longest <= 64):
+            found.append(f"longest must be a whole number from 1 to 64, got {self.longest!r}.")
+        if self.unit not in UNITS:
+            found.append(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
+        if seconds_since_1970(self.origin) is None:
+            found.append(f"origin must be a date such as 2020-01-31, got {self.origin!r}.")
+        return found or self._problems_of_missing()
+
+    def _problems_of_missing(self) -> list[str]:
+        if self.missing is None:
+            return []
+        if self.role != "feature":
+            return ["only of a feature can cells be missing: a row without person or label is of no use."]
+        if self.missing == INDICATOR:
+            return []
+        if not isinstance(self.missing, str | int | float):
+            return [f"missing must be a text, a number, true or false, got {self.missing!r}."]
+        fits = {
+            "number": _is_number(self.missing),
+            "category": self.values == DISCOVER or self.missing in self.values,
+            "yes/no": isinstance(self.missing, bool),
+            "date": isinstance(self.missing, str) and seconds_since_1970(self.missing) is not None,
+        }[self.kind]
+        of_kind = {"number": "a number", "category": "one of its values", "yes/no": "true or false", "date": "a date"}
+        if fits:
+            return []
+        return [f"missing must be {INDICATOR!r} or {of_kind[self.kind]}, got {self.missing!r}."]
+
+    @property
+    def undiscovered(self) -> bool:
+        """Whether its values are still to be found, privately."""
+        return self.role == "feature" and self.kind == "category" and self.values == DISCOVER
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The features that it becomes."""
+        several = self.kind == "category" and not self.undiscovered
+        names = [f"{self.name}={value}" for value in self.values] if several else [self.name]
+        return (*names, f"{self.name} is missing") if self.missing == INDICATOR else tuple(names)
+
+    def to_json(self) -> dict[str, Any]:
+        """What differs from the defaults, for files.
+
+        Returns
+        -------
+        dict
+            Of what JSON and TOML can write.
+        """
+        shown = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
+        kept = {name: value for name, value in shown.items() if value != DEFAULTS[name] or name == "role"}
+        if self.role in ("feature", "label"):
+            kept["kind"] = self.kind
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in kept.items()}
+
+
+DEFAULTS = {field.name: field.default for field in fields(Column)}
+
+
+def seconds_since_1970(text: Any) -> float | None:
+    """Of a date, or a date and a time, in ISO 8601; without a zone it is UTC. None: it is none."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _is_number(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    return abs(value) <= MOST and math.isfinite(value)

@@ -1,0 +1,100 @@
+"""People whose rows are not numbers yet, as their schema has categories whose values are still to be found.
+
+Which values occur is private. ``fit`` finds the frequent ones through its gate (``steps.category_values``), and then makes the
+rows.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from commonground.data.encoding import EncodedSource
+from commonground.data.ids import People, as_id_batches, find_people, row_places
+from commonground.data.population import Population
+from commonground.data.schema import Schema
+from commonground.data.sources import Source
+from commonground.data.stores import Scratch, load_rows
+from commonground.data.tables import encoded_table, open_with_schema
+
+if TYPE_CHECKING:
+    from commonground.data.users import Users
+
+PLACEHOLDER = ("any",)  # in place of values that are not known yet, where only other columns are looked at
+
+
+class Unencoded(Population):
+    """A table, its schema and who there is. ``encoded`` makes the rows once all values are known."""
+
+    schema: Schema
+
+    def __init__(
+        self, kind: "type[Users]", source: Source, ids: Any, schema: Schema, max_memory: int, scratch: Scratch
+    ):
+        self._kind, self._source, self._ids, self.schema = kind, source, ids, schema
+        self._max_memory, self._scratch = max_memory, scratch
+        # So many there are whatever is found; perhaps none.
+        self.n_features = sum(len(column.feature_names) for column in schema.features if not column.undiscovered)
+        table = encoded_table(source, ids, self._without_discovery())
+        self._name = f"Column {schema.person.name!r}"
+        self._id_batches, keys, _ = as_id_batches(table.user_ids, self._name)
+        self._people: People = find_people(self._id_batches, self._name, keys)
+        self.n_users = len(self._people.offsets) - 1
+        self.label_name, self.user_name = schema.label.name, schema.person.name
+
+    @classmethod
+    def open(cls, kind: "type[Users]", source: Any, schema: Schema, max_memory: int, scratch: Scratch) -> "Unencoded":
+        """Open a table; every cell that does not fit the schema is told, all columns at once."""
+        try:
+            raw, ids = open_with_schema(source, schema, max_memory, scratch)
+            opened = cls(kind, raw, ids, schema, max_memory, scratch)
+            EncodedSource(raw, opened._without_discovery()).check()
+        except BaseException:
+            scratch.remove()
+            raise
+        return opened
+
+    def _without_discovery(self) -> Schema:
+        return self.schema.with_values({column.name: PLACEHOLDER for column in self.schema.undiscovered})
+
+    @property
+    def ids(self) -> np.ndarray:
+        return self._people.ids()
+
+    def encoded_if_complete(self) -> "Users":
+        """The people with their rows; as they are where values are still to be found."""
+        return self if self.schema.undiscovered else self.encoded({})  # type: ignore[return-value]
+
+    def encoded(self, values: Mapping[str, tuple[str, ...]]) -> "Users":
+        """The people with their rows, given the values that were found."""
+        schema = self.schema.with_values(values)
+        table = encoded_table(self._source, self._ids, schema)
+        places = None if self._people.grouped else row_places(self._people, self._id_batches, self._name)
+        rows = load_rows(table, places, self._max_memory, self._scratch)
+        users = self._kind(
+            self._people, rows, feature_names=schema.feature_names, label_name=self.label_name, user_name=self.user_name
+        )
+        users.schema = schema
+        return users
+
+    def values_of(self, column: str) -> tuple[np.ndarray, list[bytes]]:
+        """Each person's different values of a column, as text in UTF-8: the person's position, and the value. Private."""
+        person_of_row = self._person_of_row()
+        pairs, row = set(), 0
+        for batch in self._source.batches([column], 2**16):
+            cells = batch.column(column)
+            text = pc.utf8_trim_whitespace(cells.cast(pa.string())).to_pylist()
+            people = person_of_row[row : row + len(text)].tolist()
+            pairs |= {(person, one.encode()) for person, one in zip(people, text, strict=True) if one}
+            row += len(text)
+        ordered = sorted(pairs)
+        return np.array([person for person, _ in ordered], dtype=np.int64), [value for _, value in ordered]
+
+    def _person_of_row(self) -> np.ndarray:
+        offsets = self._people.offsets
+        if self._people.grouped:
+            return np.repeat(np.arange(self.n_users), np.diff(offsets))
+        places = np.concatenate(list(row_places(self._people, self._id_batches, self._name)))
+        return np.searchsorted(offsets, places, side="right") - 1

@@ -1,0 +1,42 @@
+"""What a fit does before it has rows: find the values of categories that the schema leaves to be discovered, and pay for them."""
+
+from commonground.accounting.budgets import Budget, PureBudget
+from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
+from commonground.errors import InputError
+from commonground.gate import Gate
+from commonground.steps.category_values import release_category_values
+
+SHARE = 0.1  # of μ², for all categories together
+
+
+def discovered(people: Unencoded, gate: Gate, budget: Budget | PureBudget) -> tuple[Population, Budget]:
+    """The people with their rows, and what is left of the budget."""
+    assert isinstance(budget, Budget)  # see require_discoverable
+    columns = people.schema.undiscovered
+    spent = budget.split({"discovery": SHARE})["discovery"]
+    mu = spent / len(columns) ** 0.5
+    found = {column.name: release_category_values(people, column.name, column.longest, gate, mu) for column in columns}
+    if not any(found.values()) and all(column.undiscovered for column in people.schema.features):
+        raise InputError("no value of any category stands out of the noise, and there are no other features. More people, a "
+                         "larger ε, or values from a public list would help. What was released stays spent.")  # fmt: skip
+    return people.encoded(found), budget.after(spent)
+
+
+def require_discoverable(
+    people: Population, budget: Budget | PureBudget | None, own_budgets: bool, rank: object
+) -> None:
+    """Before anything is charged: who can find values at all, and whether the fit can go on if none stands out."""
+    if not isinstance(people, Unencoded):
+        return
+    if not isinstance(budget, Budget) or own_budgets:
+        raise InputError(
+            'values = "discover" takes a share of one (ε, δ) for everybody, which this estimator does not have: it protects '
+            "nobody, has δ = 0 or personal budgets. Give the values by name."
+        )
+    if isinstance(rank, int) and rank >= max(people.n_features, 1):
+        raise InputError(
+            f"rank = {rank} needs more than {rank} features, and {people.n_features} are there whatever values are discovered: "
+            "should none stand out, the fit could not go on, and its budget would be wasted. Choose a smaller rank, or give "
+            "values by name."
+        )

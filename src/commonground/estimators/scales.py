@@ -1,0 +1,102 @@
+"""Before any budget is spent: features whose size the noise would hide, by name. For the operator's eyes alone.
+
+Features of very different sizes, or far from zero, are a matter of units, which the released coordinates can even out only
+where n·μ is large; a shared answer for a feature that lies a hundred spreads from zero is off by as much. What helps is public:
+a range for the column (``Schema``), or another unit.
+
+Not private: this reads rows, outside of the gate. So its outcome goes to the operator as a warning, and nothing of it reaches
+the billboard or changes the fit. Middles and spreads are those of quantiles, which no single person decides; still, an operator
+who lets others see which trainings were refused tells them something that no ε covers. With ranges for all features nothing is
+looked at.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
+
+# By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
+FEW, SOME = 40.0, 60.0
+SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio
+FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
+NUMBERS = 20_000_000  # looked at, at most: rows times features
+
+
+@dataclass(frozen=True)
+class HiddenScale:
+    """A feature whose size would be hidden; for the operator, and without the private number itself."""
+
+    feature: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"{self.feature!r} {self.problem}"
+
+
+def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_mean: bool) -> list[HiddenScale]:
+    """Which features noise would hide at this n·μ; none where every feature has a public size, or rows are elsewhere."""
+    if (
+        isinstance(users, Unencoded)
+        or not users.rows_are_here
+        or users.sparse
+        or (users.schema is not None and users.schema.bounded)
+    ):
+        return []
+    middle, spread = _middles_and_spreads(users)
+    names = users.feature_names or [f"feature {j}" for j in range(users.n_features)]
+    varying = spread > 0
+    if not varying.any():
+        return []
+    usual, found = float(np.median(spread[varying])), []
+    reach = reach_of(users, mu)
+    largest_ratio = math.inf if finds_scales and reach >= SCALES_FOUND_FROM else 100.0 if reach >= SOME else 10.0
+    largest_offset = 10.0 if reach >= FEW else 3.0  # of a feature's middle, in its own spreads
+    for name, at, size, varies in zip(names, middle, spread, varying, strict=True):
+        if not varies:
+            continue
+        ratio = size / usual
+        if not 1 / largest_ratio <= ratio <= largest_ratio:
+            found.append(HiddenScale(str(name), f"is far {'larger' if ratio > 1 else 'smaller'} than the others"))
+        elif shared_mean and abs(at) / largest_offset > size:
+            found.append(HiddenScale(str(name), "lies many times its spread from zero"))
+    return found
+
+
+def reach_of(users: Population, mu: float) -> float:
+    """How far n people stand out of the noise, from public numbers."""
+    return users.n_users * mu / max(users.n_features, 1) ** 0.5
+
+
+def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
+    """A warning from public numbers alone, empty where there is none: nothing but a label's range holds such an answer."""
+    bounded = users.schema is not None and users.schema.label.range is not None
+    if bounded or users.sparse or isinstance(users, Unencoded) or reach_of(users, mu) >= FEW:
+        return ""
+    return (
+        f"{users.n_users:,} people are few for a shared answer of {users.n_features} features at this ε: for somebody without "
+        "a head of her own it can be off by several times the spread of labels. A public range of labels would hold it."
+    )
+
+
+def advice(hidden: Sequence[HiddenScale], n_users: int) -> str:
+    return (
+        f"noise would hide the size of {len(hidden)} features for {n_users:,} people at this ε, and predictions could be off by "
+        f"any factor: {'; '.join(map(str, hidden[:10]))}{'; …' if len(hidden) > 10 else ''}. Declare a public range for each (a "
+        "schema, see `commonground schema`), change its unit, or leave it out."
+    )
+
+
+def _middles_and_spreads(users: Population) -> tuple[np.ndarray, np.ndarray]:
+    """By quantiles of some rows; of a feature that is mostly one value, the root mean square about it."""
+    X = next(iter(users.blocks())).X
+    rows = X[:: 1 + X.size // NUMBERS].astype(np.float64)
+    low, middle, high = np.quantile(rows, [0.1, 0.5, 0.9], axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        about = np.sqrt(np.mean((rows - middle) ** 2, axis=0))
+    spread = np.where(high > low, (high - low) / 2.56, about)  # 2.56: of a normal distribution, its standard deviation
+    middle = np.where(high > low, middle, 0.0)  # what is mostly one value is as good as an intercept
+    return middle, np.nan_to_num(spread, nan=0.0, posinf=0.0)

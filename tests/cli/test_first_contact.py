@@ -1,0 +1,291 @@
+"""What a new user meets: messy tables, ids, models by name, looks before spending, and what comes of mistakes."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console
+
+import commonground as cg
+from commonground.cli import app as cli
+from commonground.cli.models import MODELS, default_rank
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """The entry point in this process, in an empty folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(cli, "to_people", Console(stderr=True, width=500))
+
+    def command(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["commonground", *map(str, arguments)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        return code, *capsys.readouterr()
+
+    return command
+
+
+@pytest.fixture(scope="module")
+def messy() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 1200
+    person = np.repeat(np.arange(150), 8)
+    frame = pd.DataFrame(
+        {
+            "row": np.arange(n),
+            "who": [f"{j:03d}" for j in person],
+            "visit_id": rng.integers(0, 500, n),
+            "age": np.where(rng.random(n) < 0.1, np.nan, rng.integers(18, 90, n)),
+            "town": rng.choice(["Oslo", "Bergen"], n),
+            "joined": pd.to_datetime("2015-01-01") + pd.to_timedelta(rng.integers(0, 3000, n), unit="D"),
+            "income": rng.lognormal(15, 1, n),
+            "smokes": rng.choice(["yes", "no"], n),
+        }
+    )
+    stars = 3 + (frame.town == "Oslo") - 0.5 * (frame.smokes == "yes") + rng.standard_normal(150)[person] * 0.5
+    return frame.assign(stars=np.clip(stars, 1, 5).round(2), content=np.where(stars > 3, "glad", "sad"))
+
+
+SCHEMA = """
+[columns.who]
+role = "person"
+[columns.stars]
+role = "label"
+range = [1, 5]
+[columns.age]
+range = [0, 120]
+missing = "indicator"
+[columns.town]
+kind = "category"
+values = ["Oslo", "Bergen"]
+[columns.income]
+range = [0, 2e7]
+[columns.smokes]
+kind = "yes/no"
+"""
+TRAIN = ("train", "visits.csv", "--schema", "schema.toml", "--out", "board", "--rounds", 2)
+
+
+@pytest.fixture
+def visits(run: Run, messy: pd.DataFrame) -> pd.DataFrame:
+    messy.to_csv("visits.csv", index=False)
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    return messy
+
+
+def test_all_troubles_of_a_table_at_once(run: Run, visits: pd.DataFrame) -> None:
+    code, _, err = run("train", "visits.csv", "--user", "who", "--label", "stars", "--out", "board")
+    assert code == 2
+    for trouble in (
+        "'row' looks like an index", "'visit_id' looks like an id", "'age' is missing in", "'town' holds text (2 different",
+        "'joined' holds dates", "'smokes' holds yes and no", "commonground schema",
+    ):  # fmt: skip
+        assert trouble in err
+    assert not any(cell in err for cell in ("Oslo", "glad", "2015-"))
+    visits[["row", "who", "income", "stars"]].to_csv("numbers.csv", index=False)
+    numbers = ("train", "numbers.csv", "--user", "who", "--label", "stars", "--out", "board")
+    code, _, err = run(*numbers)
+    assert (code, "1 thing about this table needs your word" in err) == (2, True)
+    assert run(*numbers, "--features", "row,income", "--any-scales", "--dry-run")[0] == 0, "named, it is a feature"
+
+
+def test_a_draft_is_marked_and_refused_until_it_is_checked(run: Run, visits: pd.DataFrame) -> None:
+    draft = ("schema", "visits.csv", "--user", "who", "--label", "stars", "--out", "draft.toml")
+    code, out, _ = run(*draft)
+    assert (code, "NOT private" in out) == (0, True)
+    text = Path("draft.toml").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        derived = line.startswith(("range", "kind", "missing", "# values"))
+        assert ("FROM THE DATA" in line) or not derived or "[0.0, 50.0]" in line, line
+    assert '[columns.row]\nrole = "ignore"' in text
+    assert Path("draft.toml").stat().st_mode & 0o077 == 0
+    assert "still a draft" in run("train", "visits.csv", "--schema", "draft.toml", "--out", "b")[2]
+    assert run(*draft)[0] == 2, "nothing is overwritten"
+    assert run(*draft, "--force")[0] == 0
+    schema = cg.Schema.from_toml(text.replace("draft = true", ""))
+    assert schema.person.name == "who"
+    assert [column.name for column in schema.undiscovered] == ["town", "content"]
+
+
+def test_the_schema_goes_with_the_board_to_every_command(run: Run, visits: pd.DataFrame) -> None:
+    assert run(*TRAIN, "--epsilon", 3)[0] == 0
+    assert run("personalize", "board", "visits.csv", "--out", "heads.parquet")[0] == 0
+    asked = visits.drop(columns="stars").assign(income=1e300)
+    asked.to_csv("asked.csv", index=False)
+    assert run("predict", "board", "asked.csv", "--heads", "heads.parquet", "--out", "p.csv", "--strict")[0] == 0
+    answers = pd.read_csv("p.csv", dtype={"who": str})
+    assert answers.who.tolist() == visits.who.tolist(), "007 stays 007"
+    assert answers.prediction.between(1, 5).all()
+    assert run("predict", "board", "asked.csv", "--out", "shared.csv")[0] == 0
+    assert pd.read_csv("shared.csv").prediction.between(1, 5).all()
+    asked.assign(smokes="perhaps").to_csv("asked.csv", index=False)
+    code, _, err = run("predict", "board", "asked.csv", "--out", "p2.csv")
+    assert (code, "'smokes': row 0 (counting from 0) and 1,199 more is none of yes" in err) == (2, True)
+
+
+def test_a_dry_run_spends_and_writes_nothing(run: Run, visits: pd.DataFrame) -> None:
+    run("ledger", "open", "l.db", "--population", "p", "--epsilon", 1)
+    pays = ("--ledger", "l.db", "--population", "p")
+    before = set(Path().iterdir())
+    code, out, _ = run(*TRAIN, *pays, "--dry-run", "--json")
+    told = json.loads(out)
+    assert (code, told["dry_run"], told["people"], told["billboard"]) == (0, True, 150, "board")
+    assert "ε = 1 left" in told["ledger"]
+    assert told["sharing_pays"] is False
+    assert {"name": "round: clipped sum", "times": 2, "numbers": 12} in told["releases"]
+    code, out, _ = run(*TRAIN, *pays, "--dry-run")
+    assert (code, "nothing is spent" in out, "is not expected to pay" in out) == (0, True, True)
+    assert max(map(len, out.splitlines())) < 130
+    code, out, _ = run(*TRAIN, *pays, "--refuse-if-useless", "--json")
+    assert (code, json.loads(out)["kind"]) == (4, "UselessError")
+    code, out, err = run(*TRAIN, *pays, "--epsilon", 2, "--json")
+    assert (code, json.loads(out)["exit_code"], "ε = 1 left" in err) == (3, 3, True)
+    account = json.loads(run("ledger", "show", "l.db", "--json")[1])["populations"][0]
+    assert account["epsilon_charged"] == 0.0
+    assert set(Path().iterdir()) == before
+
+
+def test_a_huge_column_is_refused_by_name_before_anything_is_spent(run: Run, visits: pd.DataFrame) -> None:
+    rng = np.random.default_rng(0)
+    visits[["who", "stars", "income"]].assign(a=rng.normal(size=1200), b=rng.normal(size=1200)).to_csv(
+        "t.csv", index=False
+    )
+    train = ("train", "t.csv", "--user", "who", "--label", "stars", "--out", "b", "--rounds", 2)
+    code, _, err = run(*train)
+    assert (code, "'income' is" in err, "far larger than the others" in err) == (2, True, True)
+    assert not Path("b").exists()
+    code, _, err = run(*train, "--any-scales", "--label-range", "1,5")
+    assert code == 0
+    assert cg.Billboard.load("b").predict(pd.read_csv("t.csv")).max() <= 5.0
+
+
+@pytest.mark.parametrize(
+    "model", [pytest.param(m, marks=[pytest.mark.slow] if m == "nonprivate" else []) for m in MODELS]
+)
+def test_every_model_is_behind_the_one_door(model: str, run: Run, visits: pd.DataFrame) -> None:
+    """Trained, asked for heads, and asked for answers; classes come back by their names."""
+    classes = model in ("logistic", "margin")
+    schema = SCHEMA
+    if classes:
+        schema = SCHEMA.replace(
+            '[columns.stars]\nrole = "label"\nrange = [1, 5]',
+            '[columns.content]\nrole = "label"\nkind = "category"\nvalues = ["sad", "glad"]',
+        )
+    Path("schema.toml").write_text(schema, encoding="utf-8")
+    code, out, err = run("train", "visits.csv", "--schema", "schema.toml", "--out", "board", "--model", model)
+    assert code == 0, err
+    assert ("NOT PRIVATE" in out) == (model == "nonprivate")
+    assert run("personalize", "board", "visits.csv", "--out", "heads.parquet")[0] == 0
+    assert run("predict", "board", "visits.csv", "--heads", "heads.parquet", "--out", "p.csv")[0] == 0
+    answers = pd.read_csv("p.csv").prediction
+    if classes:
+        assert set(answers) <= {"sad", "glad"}
+    else:
+        assert answers.between(1, 5).all()
+
+
+def test_what_a_model_does_not_take_is_an_error_and_unknown_models_list_the_known(
+    run: Run, visits: pd.DataFrame
+) -> None:
+    code, _, err = run(*TRAIN, "--model", "single", "--rank", 3)
+    assert (code, "--rank, --rounds does not go with --model single" in err) == (2, True)
+    assert "fedrep (shared directions" in run(*TRAIN, "--model", "forest")[2]
+    assert "leave out --user, --label" in run(*TRAIN, "--user", "who", "--label", "stars")[2]
+    X = np.ones((4, 1))
+    assert [default_rank(cg.Users.from_arrays(X.repeat(d, 1), X[:, 0], [0, 0, 1, 1])) for d in (1, 2, 3, 9)] == [
+        0,
+        1,
+        2,
+        2,
+    ]
+
+
+def test_most_rows_without_a_known_person_are_told(run: Run, visits: pd.DataFrame) -> None:
+    run(*TRAIN)
+    run("personalize", "board", "visits.csv", "--out", "heads.parquet")
+    predict = ("predict", "board", "asked.csv", "--heads", "heads.parquet", "--out", "p.csv")
+    visits.assign(who=[who if j < 300 else f"x{who}" for j, who in enumerate(visits.who)]).to_csv(
+        "asked.csv", index=False
+    )
+    code, _, err = run(*predict)
+    assert (code, "75% of the rows (900 of 1,200) belong to nobody" in err) == (0, True)
+    assert run(*predict, "--strict")[0] == 2
+    visits.assign(who=np.arange(1200) + 0.5).to_parquet("asked.parquet")
+    code, _, err = run("predict", "board", "asked.parquet", *predict[3:])
+    assert (code, "which are of type float; in training they were of type str" in err) == (2, True)
+
+
+def test_ids_of_another_type_are_an_error_in_python_too() -> None:
+    X, ids = np.random.default_rng(0).standard_normal((40, 3)), np.repeat(np.arange(10), 4)
+    model = cg.OwnDataOnly().fit(X, X[:, 0], users=ids)
+    with pytest.raises(cg.errors.InputError, match="of type str; in training they were of type int"):
+        model.predict(X, users=ids.astype(str))
+    with pytest.warns(cg.errors.UnknownUserWarning, match="90% of the rows"):
+        model.predict(X, users=[0] * 4 + [99] * 36)
+
+
+@pytest.mark.parametrize("label", ["stars", "content"])
+def test_evaluate_compares_and_says_in_red_what_is_worse_than_the_mean(
+    label: str, run: Run, visits: pd.DataFrame
+) -> None:
+    what = {
+        "stars": SCHEMA,
+        "content": SCHEMA.replace(
+            'stars]\nrole = "label"\nrange = [1, 5]',
+            'content]\nrole = "label"\nkind = "category"\nvalues = ["sad", "glad"]',
+        ),
+    }
+    few = (
+        what[label]
+        .replace('[columns.town]\nkind = "category"\nvalues = ["Oslo", "Bergen"]\n', "")
+        .replace(' missing = "indicator"', "")
+    )
+    Path("schema.toml").write_text(few, encoding="utf-8")
+    evaluate = ("evaluate", "visits.csv", "--schema", "schema.toml", "--out", "e")
+    model = ("--model", "logistic") if label == "content" else ()
+    code, out, _ = run(*evaluate, "--epsilon", 20, *model, "--json")
+    told: dict[str, Any] = json.loads(out)
+    assert (code, told["private"]) == (0, False)
+    assert [one["model"] for one in told["results"]][:4] == [
+        "global mean",
+        "own mean",
+        "own data",
+        "mixed model, NOT private",
+    ]
+    assert told["results"][1]["error"] < told["results"][0]["error"]
+    assert sorted(path.name for path in Path("e").iterdir()) == [
+        f"evaluation_NOT_PRIVATE.{kind}" for kind in ("csv", "png", "svg")
+    ]
+    assert all(path.stat().st_mode & 0o077 == 0 for path in Path("e").iterdir())
+    if label == "stars":
+        code, out, err = run(*evaluate, "--epsilon", 0.01, "--model", "single")
+        assert (code, "NOT PRIVATE" in out) == (0, True)
+        assert "The private model is worse than the global mean" in err
+
+
+def test_the_statement_tells_when_for_what_by_whom_and_fits_the_terminal(run: Run, visits: pd.DataFrame) -> None:
+    run("ledger", "open", "l.db", "--population", "patients", "--epsilon", 1)
+    run(*TRAIN, "--ledger", "l.db", "--population", "patients")
+    code, out, _ = run("statement", "board")
+    words = " ".join(out.split())
+    assert code == 0
+    assert "population 'patients'" in words
+    assert "to predict 'stars', with commonground" in words
+    assert "opendp" in words
+    assert "dp-accounting" in words
+    assert max(map(len, out.splitlines())) <= 80
+    told = json.loads(run("statement", "board", "--json")[1])
+    assert set(told["software"]) == {"commonground", "opendp", "dp-accounting"}
+    assert len(told["date"]) == 10
+    assert told["label"] == "stars"

@@ -1,0 +1,257 @@
+"""The public schema: what cells become depends on it and on the cell alone, wherever the table comes from."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import commonground as cg
+from commonground.data import unencoded
+from commonground.errors import InputError
+from forgery import rewrite
+
+Column = cg.Column
+COLUMNS = (
+    Column("who", "person"),
+    Column("stars", "label", range=(1, 5)),
+    Column("age", range=(0, 100), missing="indicator"),
+    Column("pay", scale=1000.0, missing=500.0),
+    Column("town", kind="category", values=("Oslo", "Bergen"), missing="Oslo"),
+    Column("member", kind="yes/no", missing=False),
+    Column("joined", kind="date", origin="2020-01-01", unit="days", range=(0, 100), missing="2020-01-11"),
+    Column("note", "ignore"),
+)
+SCHEMA = cg.Schema(COLUMNS)
+ROWS = pd.DataFrame(
+    {
+        "index": range(4),  # not in the schema: ignored
+        "who": ["007", "7", "0042", "007"],
+        "stars": [1.0, 9.0, 3.0, -2.0],
+        "age": [50.0, None, 300.0, 0.0],
+        "pay": [1000.0, None, -250.0, 0.0],
+        "town": ["Oslo", None, "Bergen", "Paris"],
+        "member": ["yes", None, "NO", "True"],
+        "joined": ["2020-01-01", None, "2020-02-20", "1999-01-01"],
+        "note": ["a", "b", "c", "d"],
+    }
+)
+ENCODED = np.array(  # age, age is missing, pay, Oslo, Bergen, member, joined
+    [
+        [0.0, 0.0, 1.0, 1.0, 0.0, 1.0, -1.0],
+        [0.0, 1.0, 0.5, 1.0, 0.0, 0.0, -0.8],
+        [1.0, 0.0, -0.25, 0.0, 1.0, 0.0, 0.0],
+        [-1.0, 0.0, 0.0, 0.0, 0.0, 1.0, -1.0],
+    ]
+)
+
+
+def sources(folder: Path) -> dict[str, Any]:
+    ROWS.to_csv(folder / "rows.csv", index=False)
+    ROWS.to_parquet(folder / "rows.parquet")
+    typed = ROWS.assign(joined=pd.to_datetime(ROWS.joined), member=[True, None, False, True])
+    return {
+        "csv": folder / "rows.csv", "parquet": folder / "rows.parquet", "pandas": ROWS, "typed pandas": typed,
+        "polars": pl.from_pandas(ROWS), "arrow": pa.Table.from_pandas(typed),
+    }  # fmt: skip
+
+
+def rows_of(users: cg.Users) -> dict[str, tuple[list[Any], list[float]]]:
+    return {one: tuple(part.tolist() for part in users.rows_of(one)) for one in users.ids}  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "pandas", "typed pandas", "polars", "arrow"])
+@pytest.mark.parametrize("max_memory", [2**30, 1], ids=["in memory", "streamed"])
+def test_every_source_becomes_the_same_numbers(kind: str, max_memory: int, tmp_path: Path) -> None:
+    users = cg.Users.from_table(sources(tmp_path)[kind], schema=SCHEMA, max_memory=max_memory)
+    assert users.feature_names == ("age", "age is missing", "pay", "town=Oslo", "town=Bergen", "member", "joined")
+    assert (users.label_name, users.user_name, users.schema) == ("stars", "who", SCHEMA)
+    assert rows_of(users) == {
+        "007": (ENCODED[[0, 3]].tolist(), [1.0, 1.0]),
+        "7": (ENCODED[[1]].tolist(), [5.0]),
+        "0042": (ENCODED[[2]].tolist(), [3.0]),
+    }
+
+
+def test_a_row_is_encoded_alike_alone_and_among_others() -> None:
+    """Nothing is read off the table as a whole."""
+    for row in range(4):
+        np.testing.assert_array_equal(SCHEMA.encode(ROWS[row : row + 1])[0], ENCODED[row])
+    array = ROWS[["age", "pay", "town", "member", "joined"]].to_numpy(dtype=object)
+    np.testing.assert_array_equal(SCHEMA.encode(array), ENCODED)
+
+
+def test_the_file_says_the_same(tmp_path: Path) -> None:
+    (tmp_path / "s.toml").write_text(SCHEMA.to_toml(), encoding="utf-8")
+    assert cg.Schema.read(tmp_path / "s.toml") == SCHEMA
+    assert cg.Schema.from_json(SCHEMA.to_json()) == SCHEMA
+    odd = cg.Schema((Column('wer ist "das"\n', "person"), Column("y", "label"), Column("ø", scale=1e-9)))
+    assert cg.Schema.from_toml(odd.to_toml()) == odd
+
+
+def test_values_may_come_from_a_public_list_and_dates_be_written_as_dates(tmp_path: Path) -> None:
+    (tmp_path / "towns.txt").write_text("Oslo\nBergen\n\n", encoding="utf-8")
+    (tmp_path / "s.toml").write_text(
+        '[columns.who]\nrole = "person"\n[columns.y]\nrole = "label"\n'
+        '[columns.town]\nkind = "category"\nvalues_file = "towns.txt"\n'
+        '[columns.day]\nkind = "date"\norigin = 2020-01-01\nrange = [2020-01-01, "2020-01-11"]\n',
+        encoding="utf-8",
+    )
+    schema = cg.Schema.read(tmp_path / "s.toml")
+    assert schema.features[0].values == ("Oslo", "Bergen")
+    assert schema.features[1].range == (0.0, 10.0)
+
+
+MISTAKES = {
+    "two people": (lambda: cg.Schema((*COLUMNS, Column("me", "person"))), "one column with role 'person', this one 2"),
+    "no label": (lambda: cg.Schema(COLUMNS[:1] + COLUMNS[2:]), "one column with role 'label', this one 0"),
+    "no feature": (lambda: cg.Schema(COLUMNS[:2]), "at least one column with role"),
+    "same feature twice": (
+        lambda: cg.Schema((*COLUMNS[:2], Column("a", missing="indicator"), Column("a is missing"))), "occurs 2 times"
+    ),
+    "no values": (lambda: Column("town", kind="category"), "those that occur in the table are private".capitalize()),
+    "empty range": (lambda: Column("x", range=(1, 1)), "two finite numbers"),
+    "range and scale": (lambda: Column("x", range=(0, 1), scale=2.0), "not both"),
+    "kind": (lambda: Column("x", kind="colour"), "kind must be one of number, category"),
+    "missing label": (lambda: Column("y", "label", missing=0.0), "only of a feature"),
+    "missing that is no value": (lambda: Column("t", kind="category", values=("a",), missing="b"), "one of its values"),
+    "a draft": (lambda: cg.Schema.from_toml("draft = true\n[columns.x]\n"), "still a draft"),
+    "a misspelt key": (lambda: cg.Schema.from_toml('[columns.x]\nrole = "feature"\nrnage = [0, 1]\n'), "there is no rnage"),
+    "a newer one": (lambda: cg.Schema.from_toml("version = 2\n[columns.x]\n"), "version 2"),
+    "not TOML": (lambda: cg.Schema.from_toml("columns: x"), "is not TOML"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_in_a_schema(mistake: str) -> None:
+    make, message = MISTAKES[mistake]
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize("value", [5, -1.5, True, "x", [], [1], ["a", 2], [[1]], {"a": 1}, float("nan"), 10**400])
+def test_a_schema_of_anything_is_read_or_refused(value: Any) -> None:
+    """It comes with boards that others wrote, too."""
+    for key in ("role", "kind", "range", "scale", "values", "longest", "origin", "unit", "missing", "values_file"):
+        for kind in ("number", "category", "yes/no", "date"):
+            entry = {"role": "feature", "kind": kind, "values": ["a"] if kind == "category" else [], key: value}
+            document = {"columns": {"p": {"role": "person"}, "y": {"role": "label"}, "x": entry}}
+            try:
+                cg.Schema.from_json(document).encode({"x": ["1", "a", "yes", "2020-01-01", None]})
+            except InputError:
+                continue
+    for document in (value, {"columns": value}, {"columns": {"x": value}}, {"draft": value, "columns": {}}):
+        with pytest.raises(InputError):
+            cg.Schema.from_json(document)
+
+
+def test_all_that_does_not_fit_is_told_at_once_and_no_cell_is_quoted() -> None:
+    bad = ROWS.assign(
+        stars=["1", "2", "secret", "3"], pay=["12", "12x", "13y", ""], member="perhaps", joined="yesterday"
+    )
+    with pytest.raises(InputError, match="does not fit its schema in 4 places") as told:
+        cg.Users.from_table(bad, schema=SCHEMA)
+    for line in (
+        "'pay': row 1 (counting from 0) and 1 more is not a finite number",
+        "'member': row 0 (counting from 0) and 3 more is none of yes",
+        "'joined': row 0 (counting from 0) and 3 more is not a date",
+        "'stars': row 2 (counting from 0) is not a finite number",
+    ):
+        assert line in str(told.value)
+    assert not any(cell in str(told.value) for cell in ("secret", "12x", "perhaps", "yesterday"))
+
+
+def test_an_empty_cell_without_a_meaning_is_an_error() -> None:
+    schema = cg.Schema((*COLUMNS[:2], Column("age", range=(0, 100))))
+    with pytest.raises(InputError, match=r"'age': row 1 .* is empty. Say what that means"):
+        cg.Users.from_table(ROWS, schema=schema)
+
+
+def test_columns_that_the_table_lacks_are_all_named() -> None:
+    with pytest.raises(InputError, match="no column 'age', 'town'"):
+        cg.Users.from_table(ROWS.drop(columns=["age", "town"]), schema=SCHEMA)
+
+
+# ---- on a board ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def frame() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    n = 1500
+    return pd.DataFrame(
+        {
+            "who": [f"{j:03d}" for j in rng.permutation(np.repeat(np.arange(150), 10))],
+            "pay": np.where(rng.random(n) < 0.1, np.nan, rng.lognormal(14, 1, n)),
+            "town": rng.choice(["Oslo", "Bergen", "Paris"], n),
+            "stars": rng.integers(1, 6, n).astype(float),
+        }
+    )
+
+
+PUBLIC = cg.Schema(
+    (
+        Column("who", "person"), Column("stars", "label", range=(2, 4)), Column("pay", range=(0, 1e7), missing="indicator"),
+        Column("town", kind="category", values=("Oslo", "Bergen")),
+    )
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def model(frame: pd.DataFrame) -> cg.PrivateFedRep:
+    return cg.PrivateFedRep(rank=1, epsilon=0.5, simulation_seed=3).fit(cg.Users.from_table(frame, schema=PUBLIC))
+
+
+def test_a_board_encodes_rows_itself_and_stays_in_range(
+    frame: pd.DataFrame, model: cg.PrivateFedRep, tmp_path: Path
+) -> None:
+    """Training, saving, heads and strangers: the same schema, and every answer within the label's range."""
+    board = cg.Billboard.load(model.billboard_.save(tmp_path / "board"))
+    assert board.schema == PUBLIC
+    assert 2.0 <= board.intercept <= 4.0
+    far = frame.assign(pay=1e300)
+    for rows in (frame, far):
+        for answer in (board.predict(rows), model.predict(rows, users=rows.who)):
+            assert answer.min() >= 2.0
+            assert answer.max() <= 4.0
+    np.testing.assert_array_equal(model.predict(frame), board.predict(frame))
+    me = frame[frame.who == "007"]
+    head = board.personalize(me, me.stars)
+    np.testing.assert_allclose(head.predict(me), model.predict(me, users=me.who))
+    assert head.predict(far[:5]).max() <= 4.0
+    assert cg.Users.from_arrays(frame, frame.stars, frame.who, schema=PUBLIC).schema == PUBLIC
+
+
+def test_a_schema_that_was_exchanged_is_not_believed(model: cg.PrivateFedRep, tmp_path: Path) -> None:
+    folder = model.billboard_.save(tmp_path / "board")
+    other = PUBLIC.with_values({"town": ("Oslo", "Paris")}).to_json()
+    rewrite(folder, lambda document: document.update(schema=other))
+    with pytest.raises(cg.errors.BillboardError, match="its schema makes other features"):
+        cg.Billboard.load(folder)
+
+
+def test_a_board_from_before_schemas_is_read_as_before(tmp_path: Path) -> None:
+    users, _ = cg.datasets.make_shared_subspace(30, n_features=3, rank=1, seed=0)
+    board = cg.SingleModel(simulation_seed=1).fit(users).billboard_
+    new = ("schema", "date", "label")
+    folder = rewrite(
+        board.save(tmp_path / "board"), lambda d: d.update(schema_version=5) or [d.pop(name) for name in new]
+    )
+    old = cg.Billboard.load(folder)
+    assert (old.schema, old.statement.date, old.statement.label) == (None, "", None)
+    np.testing.assert_array_equal(old.mean, board.mean)
+    assert "Made with commonground" in str(old.statement).replace("Made, with", "Made with")
+
+
+def test_people_to_discover_have_no_rows_yet(frame: pd.DataFrame) -> None:
+    schema = cg.Schema((*PUBLIC.columns[:3], Column("town", kind="category", values="discover")))
+    people: Any = cg.Users.from_table(frame, schema=schema)
+    assert isinstance(people, unencoded.Unencoded)
+    person, values = people.values_of("town")
+    told = {(people.ids[p], value.decode()) for p, value in zip(person, values, strict=True)}
+    assert told == set(zip(frame.who, frame.town, strict=True))
+    with pytest.raises(InputError, match="takes a share of one"):
+        cg.NonPrivateFedRep(rank=1).fit(people)

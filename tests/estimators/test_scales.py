@@ -1,0 +1,74 @@
+"""Sizes that noise would hide are told by name before anything is spent; with public ranges nothing is looked at."""
+
+import numpy as np
+import pytest
+
+import commonground as cg
+from commonground.accounting.budgets import Budget
+from commonground.errors import ScaleWarning, SharingWarning
+from commonground.estimators.scales import too_few_for_a_shared_answer
+from commonground.ledger import DurableLedger
+
+
+def rows(n: int, factors: list[float], offsets: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    ids = np.repeat(np.arange(n), 6)
+    X = rng.standard_normal((len(ids), len(factors)))
+    y = X.sum(axis=1) + 0.5 * rng.standard_normal(len(ids))
+    return X * factors + offsets, y, ids
+
+
+def hidden(model: cg.PrivateFedRep | cg.SingleModel, n: int, factors: list[float], offsets: list[float]) -> list[str]:
+    return [str(one) for one in model.hidden_scales(cg.Users.from_arrays(*rows(n, factors, offsets)))]
+
+
+def test_which_features_are_told() -> None:
+    model, none = cg.PrivateFedRep(epsilon=1.0), [0.0] * 5
+    assert hidden(model, 1500, [1, 10, 0.1, 1, 3], none) == []
+    assert hidden(model, 1500, [1, 1, 5e6, 1, 1], none) == ["'feature 2' is far larger than the others"]
+    assert "far smaller" in hidden(model, 1500, [1, 1, 1e-4, 1, 1], none)[0]
+    assert hidden(model, 1500, [1] * 5, [0, 0, 0, 5.0, 2015.0]) == ["'feature 4' lies many times its spread from zero"]
+    assert hidden(cg.PrivateFedRep(epsilon=1.0, shared_mean=False), 1500, [1] * 5, [0, 0, 0, 0, 2015.0]) == []
+
+
+def test_who_finds_scales_itself_may_do_so_where_people_are_many() -> None:
+    huge = [1, 1, 5e6, 1, 1]
+    for model, told in ((cg.PrivateFedRep(epsilon=8.0), 0), (cg.SingleModel(epsilon=8.0), 1)):
+        assert len(hidden(model, 1500, huge, [0.0] * 5)) == told
+
+
+def test_few_people_are_told_what_holds_a_shared_answer() -> None:
+    """From public numbers alone."""
+    X, y, ids = rows(300, [1] * 6, [0] * 6)
+    names = [cg.Column(name) for name in "abcdef"]
+    bounded = cg.Schema((cg.Column("who", "person"), cg.Column("y", "label", range=(-9, 9)), *names))
+    people = cg.Users.from_arrays(X, y, ids)
+    assert "300 people are few" in too_few_for_a_shared_answer(people, 0.24)
+    assert too_few_for_a_shared_answer(people, 0.4) == ""
+    assert too_few_for_a_shared_answer(cg.Users.from_arrays(X, y, ids, schema=bounded), 0.24) == ""
+    with pytest.warns(SharingWarning, match="300 people are few"):
+        cg.SingleModel(1.0, simulation_seed=0).fit(people)
+
+
+def test_what_has_a_public_size_is_not_looked_at() -> None:
+    X, y, ids = rows(40, [1, 5e6], [0, 1e9])
+    schema = cg.Schema(
+        (cg.Column("who", "person"), cg.Column("y", "label"), cg.Column("a", scale=2.0), cg.Column("b", range=(0, 2e9)))
+    )
+    model = cg.SingleModel()
+    assert model.hidden_scales(cg.Users.from_arrays(X, y, ids, schema=schema)) == []
+    assert len(model.hidden_scales(cg.Users.from_arrays(X, y, ids))) == 2
+
+
+def test_the_warning_comes_before_the_reservation(tmp_path: object) -> None:
+    X, y, ids = rows(60, [1, 1, 5e6], [0, 0, 0])
+    people = DurableLedger(f"{tmp_path}/l.db", create=True).open_population("p", Budget(1.0, 1e-6))
+    with pytest.raises(ScaleWarning, match="'feature 2' is"):  # warnings are errors in tests
+        cg.SingleModel(1.0).fit(X, y, users=ids, ledger=people)
+    assert people.account().count == 1, "only the opening"
+
+
+def test_one_person_does_not_decide() -> None:
+    X, y, ids = rows(200, [1, 1, 1], [0, 0, 0])
+    X[:6, 1] *= 1e12
+    assert cg.SingleModel().hidden_scales(cg.Users.from_arrays(X, y, ids)) == []
