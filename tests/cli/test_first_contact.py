@@ -252,6 +252,7 @@ def test_evaluate_compares_and_says_in_red_what_is_worse_than_the_mean(
         .replace(' missing = "indicator"', "")
     )
     Path("schema.toml").write_text(few, encoding="utf-8")
+    visits[visits.who < "050"].to_csv("visits.csv", index=False)
     evaluate = ("evaluate", "visits.csv", "--schema", "schema.toml", "--out", "e")
     model = ("--model", "logistic") if label == "content" else ()
     code, out, _ = run(*evaluate, "--epsilon", 20, *model, "--json")
