@@ -381,13 +381,13 @@ def leak_in_file(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def leak_number_of_rows(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    original = cli.PrivateFedRep.fit
+    original = cg.PrivateFedRep.fit
 
     def tell(self: Any, users: cg.Users, **keywords: Any) -> Any:
         print(f"training on {users.n_rows:,} rows")
         return original(self, users, **keywords)
 
-    patch.setattr(cli.PrivateFedRep, "fit", tell)
+    patch.setattr(cg.PrivateFedRep, "fit", tell)
 
 
 LEAKS = {
