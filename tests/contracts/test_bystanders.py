@@ -108,7 +108,7 @@ def boards_of(board: Billboard) -> list[Billboard]:
 def with_heads(model: Any, board: Billboard, users: Any) -> Any:
     """The model with heads of these people on this billboard."""
     model = copy(model)
-    model.billboard_, model.user_ids_, model.n_features_in_ = board, np.arange(users.n_users), users.n_features
+    model.billboard_, model.user_ids_ = board, np.arange(users.n_users)
     model._place = _Places(model.user_ids_)
     model.heads_ = HeadTable.fit(board, users)
     return model
