@@ -22,6 +22,7 @@ from sklearn.base import clone, is_classifier
 import commonground as cg
 from commonground.billboard.board import Billboard
 from commonground.data.users import Block, _block_edges
+from commonground.estimators.base import _Places
 from commonground.heads.files import Heads
 from commonground.heads.kinds import RidgeHeads
 from commonground.heads.table import HeadTable
@@ -107,7 +108,8 @@ def boards_of(board: Billboard) -> list[Billboard]:
 def with_heads(model: Any, board: Billboard, users: Any) -> Any:
     """The model with heads of these people on this billboard."""
     model = copy(model)
-    model.billboard_, model.user_ids_, model._position_of = board, np.arange(users.n_users), None
+    model.billboard_, model.user_ids_ = board, np.arange(users.n_users)
+    model._place = _Places(model.user_ids_)
     model.heads_ = HeadTable.fit(board, users)
     return model
 
