@@ -42,9 +42,6 @@ LEARNERS: dict[str, Any] = {
     "JointSGDRegressor": cg.JointSGDRegressor(**COMMON),
     "JointSGDRegressor, users": cg.JointSGDRegressor(unit="user", **COMMON),
     "JointSGDRegressor, winsorised": cg.JointSGDRegressor(unit="user", aggregator="winsorised", **COMMON),
-    "JointSGDRegressor, range then clip": cg.JointSGDRegressor(
-        unit="user", aggregator="range-then-clip", records_per_user=4, **COMMON
-    ),
     "JointSGDRegressor, paper": cg.JointSGDRegressor(recipe="paper", **COMMON),
     "JointSGDClassifier": cg.JointSGDClassifier((0, 1), **COMMON),
     "JointTrainer": JointTrainer(Sum(), ["mine"], local=LocalSettings(personal_steps=5), **COMMON),

@@ -12,7 +12,7 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose
 from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
-from commonground.estimators.discovery import SHARE
+from commonground.estimators.discovery import SHARE, _of_new_names
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.steps.category_values import _counts, release_category_values
@@ -122,3 +122,23 @@ def test_who_cannot_set_a_share_aside_says_so_before_anything_is_spent() -> None
     for model in (cg.ExponentialSubspace(rank=1, epsilon=1.0), cg.PrivateFedRep(1, budgets=np.ones(50))):
         with pytest.raises(InputError, match="takes a share of one"):
             model.fit(some)
+
+
+def test_a_table_is_opened_for_one_fit() -> None:
+    """Rows on disk have one place: a second fit would read the first one's rows at another width, as other people's."""
+    users = people(300, towns)
+    cg.PrivateFedRep(1, 4.0, simulation_seed=1).fit(users)
+    with pytest.raises(InputError, match="opened for one fit"):
+        cg.PrivateFedRep(1, 4.0, simulation_seed=1).fit(users)
+
+
+@pytest.mark.parametrize("wrong", [{"recipe": "papr"}, {"rank": np.int64(5)}, {"epsilon": 1e-4}])
+def test_nothing_is_charged_where_the_fit_cannot_go_on(wrong: dict[str, Any], tmp_path: Any) -> None:
+    payer = DurableLedger(tmp_path / "l.db", create=True).open_population("all", Budget(9.0, 1e-5))
+    with pytest.raises((InputError, cg.errors.BudgetError)):
+        cg.PrivateFedRep(**{"rank": 1, "epsilon": 4.0, **wrong}).fit(people(300, towns), ledger=payer)
+    assert float(payer.account().charged) == 0.0
+
+
+def test_a_value_whose_feature_name_is_taken_is_left_out() -> None:
+    assert _of_new_names({"a": ("b=c", "d"), "a=b": ("c", "e")}, {"x", "a=d"}) == {"a": ("b=c",), "a=b": ("e",)}

@@ -20,10 +20,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 
 from commonground.accounting.sampled import epsilon_of_steps, noise_multiplier_for
 from commonground.audit.bounds import Bound, lower_bound
+from commonground.compiled import kernel
 
 PRINTED, OWNER, RESTING = "as printed", "noise for whole owners", "x at rest"
 
@@ -55,7 +55,7 @@ class Attack:
         return epsilon_of_steps({(q, self.noise(how), "replace-one", 1): self.steps}, self.delta)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _mean_of_u(rng, record, m, n, steps, noise, reach, moves):  # type: ignore[no-untyped-def]
     """ū of one run; ``record`` is +1 or −1. Units of ηL for x and u."""
     alpha = 1.0 / (2.0 * m)

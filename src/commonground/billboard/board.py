@@ -115,8 +115,12 @@ class Billboard:
         -------
         array of the same shape
         """
-        log_odds = getattr(self.head_kind, "loss", "") == "logistic"
-        return predictions if self.schema is None or log_odds else self.schema.in_label_range(predictions)
+        return predictions if self.schema is None or self.log_odds else self.schema.in_label_range(predictions)
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether predictions are log-odds, which have no range."""
+        return getattr(self.head_kind, "loss", "") == "logistic"
 
     def described_by(self, schema: Schema | None) -> "Billboard":
         """The same board with the schema of its people's table; an intercept beyond the range of labels is brought into it.
@@ -160,7 +164,7 @@ class Billboard:
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
         rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
         block = Block(rows, y, np.array([0, len(y)]), first=0)
-        return replace(self.head_kind.fit(block, self).head(self, 0), schema=self.schema)
+        return replace(self.head_kind.fit(block, self).head(self, 0), schema=self.schema, log_odds=self.log_odds)
 
     # ---- files -------------------------------------------------------------------------------------------------
 

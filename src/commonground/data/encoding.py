@@ -139,7 +139,10 @@ def _dates(column: Column, array: Any) -> tuple[np.ndarray, np.ndarray]:
     origin = seconds_since_1970(column.origin)
     assert origin is not None
     if pa.types.is_temporal(array.type) and not (pa.types.is_time(array.type) or pa.types.is_duration(array.type)):
-        micro = array.cast(pa.timestamp("us", tz=getattr(array.type, "tz", None))).cast(pa.int64())
+        try:
+            micro = array.cast(pa.timestamp("us", tz=getattr(array.type, "tz", None))).cast(pa.int64())
+        except pa.ArrowInvalid:  # a year beyond all calendars
+            return _scaled(column, np.full(len(array), np.nan))
         seconds = micro.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) / 1e6
     else:
         text = _text(array)
@@ -212,8 +215,9 @@ def as_cells(values: Any) -> Any:
         return values.to_arrow()
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, OverflowError):
-        return pa.array([None if one is None or one != one else str(one) for one in values], pa.string())
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        text = [None if one is None or one != one else str(one).encode("utf-8", "replace").decode() for one in values]
+        return pa.array(text, pa.string())
 
 
 class EncodedSource:

@@ -28,6 +28,8 @@ PLACEHOLDER = ("any",)  # in place of values that are not known yet, where only 
 class Unencoded(Population):
     """A table, its schema and who there is. ``encoded`` makes the rows once all values are known."""
 
+    spent = False  # whether its rows were read: it is opened for one fit
+
     schema: Schema
 
     def __init__(
@@ -68,7 +70,9 @@ class Unencoded(Population):
         return self if self.schema.undiscovered else self.encoded({})  # type: ignore[return-value]
 
     def encoded(self, values: Mapping[str, tuple[str, ...]]) -> "Users":
-        """The people with their rows, given the values that were found."""
+        """The people with their rows, given the values that were found; once, as rows on disk are kept in one place."""
+        assert not self.spent
+        self.spent = True
         schema = self.schema.with_values(values)
         table = encoded_table(self._source, self._ids, schema)
         places = None if self._people.grouped else row_places(self._people, self._id_batches, self._name)

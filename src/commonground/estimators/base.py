@@ -104,6 +104,8 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             )
         asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
         require(self._variant, asked)
+        if getattr(self, "recipe", "default") not in ("default", "paper"):  # before anything can be charged
+            raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
         require_discoverable(
             people, self._budget() if hasattr(self, "epsilon") else None, asked["budgets"], getattr(self, "rank", 0)
         )

@@ -1,5 +1,7 @@
 """What a fit does before it has rows: find the values of categories that the schema leaves to be discovered, and pay for them."""
 
+import numpy as np
+
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
@@ -15,12 +17,23 @@ def discovered(people: Unencoded, gate: Gate, budget: Budget | PureBudget) -> tu
     assert isinstance(budget, Budget)  # see require_discoverable
     columns = people.schema.undiscovered
     spent = budget.split({"discovery": SHARE})["discovery"]
+    left = budget.after(spent)  # first: it may be too little to go on with
     mu = spent / len(columns) ** 0.5
     found = {column.name: release_category_values(people, column.name, column.longest, gate, mu) for column in columns}
     if not any(found.values()) and all(column.undiscovered for column in people.schema.features):
         raise InputError("no value of any category stands out of the noise, and there are no other features. More people, a "
                          "larger ε, or values from a public list would help. What was released stays spent.")  # fmt: skip
-    return people.encoded(found), budget.after(spent)
+    named = {name for column in people.schema.features if not column.undiscovered for name in column.feature_names}
+    return people.encoded(_of_new_names(found, named)), left
+
+
+def _of_new_names(found: dict[str, tuple[str, ...]], taken: set[str]) -> dict[str, tuple[str, ...]]:
+    """Without values whose features would have a name that is taken, such as that of a column "town=Oslo"."""
+    kept: dict[str, tuple[str, ...]] = {}
+    for column, values in found.items():
+        kept[column] = tuple(value for value in values if f"{column}={value}" not in taken)
+        taken |= {f"{column}={value}" for value in kept[column]}
+    return kept
 
 
 def require_discoverable(
@@ -29,12 +42,16 @@ def require_discoverable(
     """Before anything is charged: who can find values at all, and whether the fit can go on if none stands out."""
     if not isinstance(people, Unencoded):
         return
+    if people.spent:
+        raise InputError(
+            "this table was opened for one fit, which it has had. Open it again: Users.from_table(…, schema=…)."
+        )
     if not isinstance(budget, Budget) or own_budgets:
         raise InputError(
             'values = "discover" takes a share of one (ε, δ) for everybody, which this estimator does not have: it protects '
             "nobody, has δ = 0 or personal budgets. Give the values by name."
         )
-    if isinstance(rank, int) and rank >= max(people.n_features, 1):
+    if isinstance(rank, (int, np.integer)) and rank >= max(people.n_features, 1):
         raise InputError(
             f"rank = {rank} needs more than {rank} features, and {people.n_features} are there whatever values are discovered: "
             "should none stand out, the fit could not go on, and its budget would be wasted. Choose a smaller rank, or give "

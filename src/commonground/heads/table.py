@@ -23,13 +23,15 @@ class Head:
     intercept: float
     weights: np.ndarray  # (k,) own coefficients on the embedding
     schema: Schema | None = None  # the board's: rows are then given as the table has them, and answers stay in range
+    log_odds: bool = False  # these have no range
 
     def __repr__(self) -> str:
         return "<Head: private>"
 
     def predict(self, X: Any) -> np.ndarray:
         if self.schema is not None:
-            return self.schema.in_label_range(shared_scores(self.schema.encode(X), self.coef, self.intercept))
+            answers = shared_scores(self.schema.encode(X), self.coef, self.intercept)
+            return answers if self.log_odds else self.schema.in_label_range(answers)
         X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.coef):
             raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")

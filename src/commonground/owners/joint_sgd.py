@@ -1,6 +1,6 @@
 """P4's convex learners across owners: θ_j = u + x_j, u shared and private, x_j personal to owner j.
 
-How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winsorised`` and ``range_then_clip`` (Algorithm 2),
+How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winsorised`` (Algorithm 2),
 ``single_steps`` (Algorithm 1 with its single steps). Then every owner fits x_j on its own rows (``heads``), which costs nothing.
 """
 
@@ -26,7 +26,6 @@ from commonground.owners.descent import Descent, Trained
 from commonground.owners.gradients import classification_errors, regression_errors
 from commonground.owners.heads import cross_entropy_fit, owner_scores, ridge_fit
 from commonground.owners.minibatches import minibatches
-from commonground.owners.range_then_clip import range_then_clip
 from commonground.owners.single_steps import single_steps
 from commonground.owners.units import protected_units
 from commonground.owners.winsorised import winsorised
@@ -45,13 +44,11 @@ class _JointSGD(BaseEstimator):
     user_level : {"clip", "group"}, default="clip"
         "clip" clips a user's mean gradient; "group" clips records and counts ``records_per_user`` of them as a group.
     records_per_user : int, default=None
-        A public bound, for "group"; a user's further records are left out. For "range-then-clip" a public number, from which
-        the width of its range follows.
+        A public bound, for "group"; a user's further records are left out.
     relation : {"add-or-remove-one", "replace-one"}, default="add-or-remove-one"
         What neighbours differ in.
-    aggregator : {"mean", "winsorised", "range-then-clip"}, default="mean"
-        Users only: "winsorised" is P4's Algorithm 2 over samples of users, "range-then-clip" nearer to what is written: the users
-        of one drawn owner a step, x_j moving (needs ``records_per_user``).
+    aggregator : {"mean", "winsorised"}, default="mean"
+        Users only: "winsorised" is P4's Algorithm 2 over samples of users.
     recipe : {"default", "paper"}, default="default"
         "paper" takes Algorithm 1's single steps and protects owners.
     sampling_probability, steps : float, int, default=0.05 and 400
@@ -152,7 +149,7 @@ class _JointSGD(BaseEstimator):
         if not len(X) == len(y) == len(owner) > 0:
             raise InputError(f"X has {len(X)} rows, y {len(y)}, owners {len(owner)}. Give one of each per row.")
         self.n_features_in_, n_owners = X.shape[1] - int(self.fit_intercept), len(self.owner_ids_)
-        paper, whole_owners = self.recipe == "paper", self.aggregator == "range-then-clip"
+        paper = self.recipe == "paper"
         unit = "record" if paper else self.unit
         protected = protected_units(owner, users, unit, self.user_level, self.records_per_user)
         unit, n_units = ("owner", n_owners) if paper else (unit, protected.count)
@@ -161,7 +158,7 @@ class _JointSGD(BaseEstimator):
             warnings.warn(message, PrivacyWarning, stacklevel=2)
         descent = Descent(
             Budget(self.epsilon, self.delta), unit, self.relation,
-            1 / n_owners if paper or whole_owners else self.sampling_probability,
+            1 / n_owners if paper else self.sampling_probability,
             self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
             randomness_from(self.simulation_seed), ledger,
         )  # fmt: skip
@@ -169,13 +166,8 @@ class _JointSGD(BaseEstimator):
             trained = single_steps(descent, X, y, owner, n_owners)
         else:
             rows = protected.rows
-            if whole_owners:
-                trained = range_then_clip(
-                    descent, X[rows], y[rows], protected, owner[rows], n_owners, int(self.records_per_user or 1)
-                )
-            else:
-                learn = winsorised if self.aggregator == "winsorised" else minibatches
-                trained = learn(descent, X[rows], y[rows], protected)
+            learn = winsorised if self.aggregator == "winsorised" else minibatches
+            trained = learn(descent, X[rows], y[rows], protected)
         self.billboard_ = self._publish(descent, trained, n_owners, n_units)
         shared = trained.shared
         personal = np.zeros((n_owners, len(shared)))
@@ -224,7 +216,7 @@ class _JointSGD(BaseEstimator):
         Budget(self.epsilon, self.delta)
         choices = {
             "unit": ("record", "user"), "user_level": ("clip", "group"), "relation": (ADD_OR_REMOVE, REPLACE),
-            "aggregator": ("mean", "winsorised", "range-then-clip"), "recipe": ("default", "paper"),
+            "aggregator": ("mean", "winsorised"), "recipe": ("default", "paper"),
         }  # fmt: skip
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
@@ -241,10 +233,6 @@ class _JointSGD(BaseEstimator):
         if self.aggregator != "mean" and self.recipe == "paper":
             raise InputError(
                 f"recipe='paper' is Algorithm 1, which takes means: aggregator={self.aggregator!r} needs the default."
-            )
-        if self.aggregator == "range-then-clip" and not (self.records_per_user or 0) >= 1:
-            raise InputError(
-                "aggregator='range-then-clip' needs records_per_user, a public number of a user's records."
             )
 
     def _own_fit(self, X: np.ndarray, y: np.ndarray, towards: np.ndarray, ridge: float) -> np.ndarray:

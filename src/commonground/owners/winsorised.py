@@ -3,7 +3,7 @@
 Means over many rows of a user lie close together. Each step first finds, privately, how close, and clips to a ball of that
 radius: the noise shrinks with the ball.
 
-**Where it differs** stands in ``DEPARTURES``; ``range_then_clip`` is nearer to what is written.
+**Where it differs** stands in ``DEPARTURES``.
 
 **Guarantee.** Unit: a user with all of her records at one owner; neighbours: she is there or missing, or is replaced by any
 other; how many owners and users there are is public. Two kinds of release read data, each on a sample of its own, and are

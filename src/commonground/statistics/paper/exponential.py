@@ -16,6 +16,7 @@ from numba import njit, prange
 
 from commonground.clipping.bounded import score_units
 from commonground.clipping.sums import ScoreSums
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.statistic import Statistic
 
@@ -78,7 +79,7 @@ def best_gain(A, labels, rows, slope, bound, v):  # type: ignore[no-untyped-def]
     return gain
 
 
-@njit(parallel=True, cache=True, nogil=True, error_model="numpy")
+@kernel(parallel=True, error_model="numpy")
 def _add_lipschitz_scores(columns, X, y, offsets, weights, clip, bound, slope, sums):  # type: ignore[no-untyped-def]
     """columns: (candidates, k, d), those of U."""
     n_candidates, k, d = columns.shape
