@@ -125,7 +125,9 @@ def test_a_fit_spends_on_each_what_she_allows(learner: Any, people: Any) -> None
     assert statement.budgets["taking no part"] == 40
     assert "ε_i of her own" in str(statement)
     assert "40 take no part" in str(statement)
-    with pytest.raises(UnknownUserError, match="'nobody'"):
+    with pytest.raises(UnknownUserError, match="1000000"):
+        model.spent(1_000_000)
+    with pytest.raises(InputError, match="type str"):
         model.spent("nobody")
 
 
