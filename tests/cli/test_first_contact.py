@@ -236,6 +236,7 @@ def test_ids_of_another_type_are_an_error_in_python_too() -> None:
 
 
 @pytest.mark.parametrize("label", ["stars", "content"])
+@pytest.mark.slow
 def test_evaluate_compares_and_says_in_red_what_is_worse_than_the_mean(
     label: str, run: Run, visits: pd.DataFrame
 ) -> None:

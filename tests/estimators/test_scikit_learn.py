@@ -15,6 +15,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import commonground as cg
 from commonground.errors import InputError
 
+pytestmark = pytest.mark.slow
+
 # Checks of scikit-learn's that do not fit, each with why. They make rows of random numbers; column 0 says whose a row is.
 ID_COLUMN = "column 0 holds ids: what is checked of it is said in words about ids"
 EXPECTED = {
