@@ -132,8 +132,8 @@ def test_train_on_a_cluster(
     cluster: Any, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def train(table: Path | str, *options: str) -> tuple[int, str]:
-        arguments = ["train", str(table), "--out", str(tmp_path / "board"), "--features", ",".join(FEATURES), *options]
-        monkeypatch.setattr("sys.argv", ["commonground", *arguments])
+        arguments = ["train", str(table), "--out", str(tmp_path / "board"), "--force", "--features", ",".join(FEATURES)]
+        monkeypatch.setattr("sys.argv", ["commonground", *arguments, *options])
         monkeypatch.setattr(cli, "to_people", Console(stderr=True, width=500))
         try:
             cli.main()
