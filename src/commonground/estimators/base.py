@@ -183,7 +183,7 @@ class PersonalModel(BaseEstimator):
         """Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is."""
         return None if self.heads_ is None else self.heads_.own
 
-    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+    def predict(self, X: Any, users: Any = None, *, strict: bool = False, return_std: bool = False) -> Any:
         """Answer each row by its person's own head; a person not in training, or ``users=None``, by the shared part.
 
         Parameters
@@ -193,16 +193,18 @@ class PersonalModel(BaseEstimator):
             One id for each row.
         strict : bool, default=False
             Raise ``UnknownUserError`` for a person who was not in training.
+        return_std : bool, default=False
+            Also the standard deviation of a fresh label about each prediction, where heads are posteriors.
 
         Returns
         -------
-        array of shape (n_rows,)
+        array of shape (n_rows,), or two of them with ``return_std``
         """
         check_is_fitted(self, "billboard_")
         board = self.billboard_
         X = check_features(X, board.n_features, board.feature_names)
         if users is None:
-            return board.predict(X)
+            return (board.predict(X), self._std(X, np.full(X.shape[0], -1))) if return_std else board.predict(X)
         ids = _as_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
@@ -218,7 +220,13 @@ class PersonalModel(BaseEstimator):
                 f"user {ids[int(np.argmax(unknown))]!r} was not in training ({int(unknown.sum())} rows of unknown "
                 "people). Use strict=False for the shared prediction, or billboard_.personalize for a head of her own."
             )
-        return self.heads_.predict(board, X, position)
+        answers = self.heads_.predict(board, X, position)
+        return (answers, self._std(X, position)) if return_std else answers
+
+    def _std(self, X: Any, position: np.ndarray) -> np.ndarray:
+        if self.heads_ is None:
+            raise InputError("this model keeps no heads, which know how far off they may be. Leave return_std out.")
+        return self.heads_.std(self.billboard_, X, position)
 
     def score(self, X: Any, y: Any, users: Any = None) -> float:
         """R² of the personal predictions.
@@ -253,12 +261,10 @@ class _NothingToSpend:
         raise BudgetError(f"{event.name!r} cannot be paid for: this estimator declares no budget.")
 
 
-def check_rank(rank: Any, n_features: int, name: str) -> None:
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank < n_features:
-        raise InputError(
-            f"rank of {name} must be an integer from 1 to {n_features - 1} (fewer than the {n_features} features), "
-            f"got {rank!r}."
-        )
+def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank < max(n_features, 1):
+        allowed = f"an integer from {least} to {n_features - 1}" if least < n_features else "smaller, and there is none"
+        raise InputError(f"rank of {name} must be {allowed} (fewer than the {n_features} features), got {rank!r}.")
 
 
 def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:

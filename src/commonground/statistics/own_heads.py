@@ -17,9 +17,9 @@ from commonground.statistics.statistic import SharedModel, Statistic
 
 @njit(parallel=True, cache=True, nogil=True, error_model="numpy")
 def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept):  # type: ignore[no-untyped-def]
-    """Unit vectors along people's heads, and k s²/‖v‖² with s² the variance of their residuals; zero where there is none."""
+    """Unit vectors along people's heads, k s²/‖v‖² with s² the variance of their residuals, and s²; zero where there is none."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
-    directions, ratios = np.zeros((n, k)), np.zeros(n)
+    directions, ratios, noises = np.zeros((n, k)), np.zeros(n), np.zeros(n)
     for j in prange(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         dof = m - k - local_intercept
@@ -41,11 +41,12 @@ def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept):  # type: ig
         if solved and SMALLEST < squared < LARGEST:
             residual = r - A @ v
             directions[j] = v / np.sqrt(squared)
-            ratios[j] = k * (residual * residual).sum() / dof / squared
-    return directions, ratios
+            noises[j] = (residual * residual).sum() / dof
+            ratios[j] = k * noises[j] / squared
+    return directions, ratios, noises
 
 
-def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Ut = np.ascontiguousarray(model.embedding.T)
     return _heads(block.X, block.y, block.offsets, Ut, model.slopes, model.intercept, model.own_intercept)
 
@@ -71,3 +72,14 @@ class HeadNoise(Statistic[SizeCounts]):
     def of(self, block: Block) -> SizeCounts:
         ratios = _run(block, self.model)[1]
         return SizeCounts(np.bincount(bins_of(ratios), block.person_weights, minlength=N_BINS))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise(Statistic[SizeCounts]):
+    """How many people have which s², the variance of their labels about their least-squares head."""
+
+    gives = SizeCounts
+    model: SharedModel
+
+    def of(self, block: Block) -> SizeCounts:
+        return SizeCounts(np.bincount(bins_of(_run(block, self.model)[2]), block.person_weights, minlength=N_BINS))
