@@ -16,7 +16,9 @@ from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.shrinkage import signal_share
 from commonground.gate import Gate
+from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
 from commonground.statistics.labels import LabelEnergies
 from commonground.statistics.posterior import PosteriorMoments
@@ -66,7 +68,8 @@ def release_better_prior(
     if q == 0:
         return model
     released = gate.release(users.sum(PosteriorMoments(model)).bounded(name), mu)
-    return better_prior(model, released.value, released.noise_std, users.total_weight, doubt)
+    better = better_prior(model, released.value, released.noise_std, users.total_weight, doubt)
+    return coefficients_of_variance_one(better)
 
 
 def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, people: float, doubt: float) -> SharedModel:
@@ -75,7 +78,12 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     q = len(model.spread)
     half = q * (q + 1) // 2
     parts, taken, squares = (from_symmetric_half(moments[at * half : (at + 1) * half], q) for at in range(3))
-    present = max(float(moments[-1]), 0.1 * NOISE_WEIGHT * people)
+    first, present = moments[3 * half : 3 * half + q], max(float(moments[-1]) / NOISE_WEIGHT, 0.1 * people)
+    L = prior_factor(model.spread)
+    if model.coef is not None:  # what people's parts have in common belongs to the shared part
+        share = signal_share(first, noise_std, q) if noise_std else 1.0
+        model = _shifted(model, L @ _divided(taken, share * first, noise_std, people))
+        parts = parts - share * np.outer(first, first) / present
     # Information about each direction of the prior, at least a little; noise beside it tells how much of the change is real.
     values, Q = np.linalg.eigh(squares)
     values = np.maximum(values, max(_FEWEST * people, noise_std))
@@ -84,12 +92,35 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     change = Q @ (change * doubt**2 / (doubt**2 + hidden)) @ Q.T
     grown, V = np.linalg.eigh(np.eye(q) + change)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
-    L = np.linalg.cholesky(model.spread)
     spread = L @ (V * grown) @ V.T @ L.T
-    off = float(moments[-2]) / present - 1.0
-    off *= doubt**2 / (doubt**2 + 2 * (noise_std / present) ** 2)
+    off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
+    off *= doubt**2 / (doubt**2 + 2 * (noise_std / (NOISE_WEIGHT * present)) ** 2)
     noise = model.noise * float(np.clip(1.0 + off, 1 / _FARTHEST, _FARTHEST))
-    return coefficients_of_variance_one(replace(model, spread=spread, noise=noise))
+    return replace(model, spread=spread, noise=noise)
+
+
+def second_moment(model: SharedModel, moments: np.ndarray) -> np.ndarray:
+    """The mean of people's E[h hᵀ] by their posteriors."""
+    assert model.spread is not None
+    q = len(model.spread)
+    half = q * (q + 1) // 2
+    parts, taken = (from_symmetric_half(moments[at * half : (at + 1) * half], q) for at in range(2))
+    L, present = prior_factor(model.spread), float(moments[-1]) / NOISE_WEIGHT
+    return np.asarray(L @ (np.eye(q) + (parts - taken) / present) @ L.T)
+
+
+def _divided(taken: np.ndarray, first: np.ndarray, noise_std: float, people: float) -> np.ndarray:
+    """(Σ H)⁻¹ Σ ξ: where the prior should be centred, in its own coordinates."""
+    values, Q = np.linalg.eigh(taken)
+    return Q @ (Q.T @ first / np.maximum(values, max(_FEWEST * people, noise_std)))
+
+
+def _shifted(model: SharedModel, part: np.ndarray) -> SharedModel:
+    """The model with this part, an intercept and coefficients, as everybody's."""
+    own = int(model.own_intercept)
+    return replace(
+        model, coef=model.slopes + model.embedding @ part[own:], intercept=model.intercept + float(part[:own].sum())
+    )
 
 
 def coefficients_of_variance_one(model: SharedModel) -> SharedModel:

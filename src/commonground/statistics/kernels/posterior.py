@@ -97,9 +97,9 @@ def posterior_in_place(W, r, m, noise, own_noise_after, L, inverse, xi):  # type
 
 
 def prior_factor(spread: np.ndarray) -> np.ndarray:
-    """L with S = L Lᵀ, lower triangular, for any covariance S; what is not positive counts as nothing."""
+    """Cholesky's L with S = L Lᵀ, lower triangular, for any covariance S; what is not positive counts as nothing."""
     q = len(spread)
     values, Q = np.linalg.eigh(spread) if q else (np.zeros(0), np.zeros((0, 0)))
     root = Q * np.sqrt(np.maximum(values, 0.0))
-    L = np.linalg.qr(root.T)[1].T
-    return np.ascontiguousarray(np.tril(L))
+    L = np.tril(np.linalg.qr(root.T)[1].T)
+    return np.ascontiguousarray(L * np.where(np.diag(L) < 0.0, -1.0, 1.0))

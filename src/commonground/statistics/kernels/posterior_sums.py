@@ -19,8 +19,8 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, of_mean, s
 
     ``products``: X (U, w₀). ``factors``, zeros, are (rows, k), or (rows, 1) ``of_mean``, and stay zero for a person who has
     nothing to say. ``scaled``: by her degrees of freedom and the size of her head, so that no person says more than another.
-    ``moments``, zeros, (people, 3·q(q+1)/2 + 2): ξξᵀ, H and H² by their halves, her noise against the common one, and a one,
-    these two times ``NOISE_WEIGHT``.
+    ``moments``, zeros, (people, 3·q(q+1)/2 + q + 2): ξξᵀ, H and H² by their halves, ξ, her noise against the common one, and a
+    one, these two times ``NOISE_WEIGHT``.
     """
     n, q = offsets.shape[0] - 1, L.shape[0]
     k, half, most = q - own, q * (q + 1) // 2, 0
@@ -51,8 +51,8 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, of_mean, s
                 r[i] -= W[i, c] * xi[c]
             squares += r[i] * r[i]
         _moments_in_place(xi, inverse, noise, H, moments[j])
-        moments[j, 3 * half] = NOISE_WEIGHT * (squares / (m * noise) + used / m)
-        moments[j, 3 * half + 1] = NOISE_WEIGHT
+        moments[j, 3 * half + q] = NOISE_WEIGHT * (squares / (m * noise) + used / m)
+        moments[j, 3 * half + q + 1] = NOISE_WEIGHT
         free = m - used if scaled else 1.0
         if not free > FEWEST_FREE:
             continue
@@ -84,13 +84,14 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, of_mean, s
 
 @kernel(error_model="numpy")
 def _moments_in_place(xi, inverse, noise, H, moments):  # type: ignore[no-untyped-def]
-    """The halves, off-diagonals times √2, of ξξᵀ, H = 1 − s² (s² + WᵀW)⁻¹ and H²."""
+    """The halves, off-diagonals times √2, of ξξᵀ, H = 1 − s² (s² + WᵀW)⁻¹ and H²; and ξ."""
     q = xi.shape[0]
     half, at = q * (q + 1) // 2, 0
     for a in range(q):
         for b in range(q):
             H[a, b] = (1.0 if a == b else 0.0) - noise * inverse[a, b]
     for a in range(q):
+        moments[3 * half + a] = xi[a]
         for b in range(a, q):
             root = 1.0 if a == b else math.sqrt(2.0)
             moments[at] = root * xi[a] * xi[b]
