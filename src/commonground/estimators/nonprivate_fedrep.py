@@ -31,8 +31,8 @@ from commonground.steps.prior import (
     coefficients_of_variance_one,
     orthonormal,
     second_moment,
-    weak_spread,
     with_directions,
+    with_weak_prior,
 )
 
 FIRST_ITERATIONS = 5  # on the shared mean alone, and the fewest
@@ -134,8 +134,7 @@ def mixed_model(
     rows = _AllRows.of(seen if users.sparse else users, transform, own_intercept)
     energy = _middle(seen.sum(FeatureEnergies(own_intercept)))
     model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
-    noise = _middle(seen.sum(LabelEnergies(model)))
-    model = replace(model, noise=noise, spread=weak_spread(model, noise, energy))
+    model = with_weak_prior(model, _middle(seen.sum(LabelEnergies(model))))
     model = _climb(seen, model, rows, max_iterations if rank == 0 else FIRST_ITERATIONS)
     if rank:
         bare = replace(model, spread=None)

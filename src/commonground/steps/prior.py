@@ -26,34 +26,47 @@ from commonground.statistics.statistic import SharedModel
 
 FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first given
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # by how much a prior is expected to be off: at first, and after two looks
+LOOKS = 6  # where a model was learned without a prior: noise may be as much as 5⁶ times smaller than labels
 _FARTHEST = 5.0  # the most that one look changes a variance by, either way
 _FEWEST = 0.02  # of all people's worth of information: noise may leave less
 
 
-def first_prior(users: Population, model: SharedModel, feature_energy: float, gate: Gate, mu: float) -> SharedModel:
-    """The model with a weak prior, from the one released number that is the middle of people's label variances."""
+def first_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> SharedModel:
+    """A model without directions, with a weak prior from one released number, the middle of people's label variances."""
     counts = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu)
     first = densest_window(counts.value, counts.noise_std)
     noise = lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
-    return replace(model, noise=noise, spread=weak_spread(model, noise, feature_energy))
+    return with_weak_prior(model, noise)
 
 
-def weak_spread(model: SharedModel, noise: float, feature_energy: float) -> np.ndarray:
-    """S under which own parts make up ``FIRST_SHARE`` of the noise, intercept and coefficients alike."""
-    along = np.maximum(feature_energy * (model.embedding**2).sum(axis=0), 1e-300)  # variance of x's coordinates
-    sizes = np.concatenate([[1.0] * model.own_intercept, along])
-    return np.diag(FIRST_SHARE * noise / max(len(sizes), 1) / sizes)
+def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:
+    """A model without directions, whose own intercepts make up ``FIRST_SHARE`` of the noise."""
+    return replace(model, noise=noise, spread=FIRST_SHARE * noise * np.eye(int(model.own_intercept)))
 
 
-def with_directions(model: SharedModel, directions: np.ndarray, feature_energy: float) -> SharedModel:
-    """The model with these directions in place of none: coefficients on them have variance one, by a weak prior."""
+def with_directions(model: SharedModel, directions: np.ndarray, along: float | np.ndarray) -> SharedModel:
+    """The model with these directions: coefficients on them have variance one, and make up ``FIRST_SHARE`` of the noise.
+
+    ``along``: the variance of features in each of these directions.
+    """
     assert model.spread is not None
-    bare = replace(model, embedding=directions, spread=None)
-    weak = np.diag(weak_spread(bare, model.noise, feature_energy))
-    own = int(model.own_intercept)
-    spread = np.eye(own + directions.shape[1])
+    own, k = int(model.own_intercept), directions.shape[1]
+    spread = np.eye(own + k)
     spread[:own, :own] = model.spread[:own, :own]
-    return replace(bare, embedding=np.ascontiguousarray(directions * np.sqrt(weak[own:])), spread=spread)
+    size = np.sqrt(FIRST_SHARE * model.noise / (own + k) / np.maximum(along, 1e-300))
+    return replace(model, embedding=np.ascontiguousarray(directions * size), spread=spread)
+
+
+def release_prior(
+    users: Population, model: SharedModel, along: np.ndarray, gate: Gate, mu_spread: float, mu_look: float
+) -> SharedModel:
+    """The model with S and s² of people's own parts, for one that was learned without: ``LOOKS`` looks from a weak prior."""
+    directions, bare = model.embedding, replace(model, embedding=model.embedding[:, :0])
+    model = with_directions(first_prior(users, bare, gate, mu_spread), directions, along)
+    for t in range(LOOKS):
+        doubt = FIRST_DOUBT if t < LOOKS - 1 else LATER_DOUBT
+        model = release_better_prior(users, model, gate, mu_look, f"prior of heads, look {t + 1}", doubt)
+    return orthonormal(model)
 
 
 def release_better_prior(

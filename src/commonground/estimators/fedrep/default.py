@@ -125,7 +125,7 @@ def default_recipe(
         )  # as large as the features, which vary alike here
         if constant:
             model = _release_level(users, model, gate, mu)
-        model = first_prior(users, model, energy, gate, mu["spread"])
+        model = first_prior(users, model, gate, mu["spread"])
         mean_edge = 0
         if shared_mean:
             gradients = partial(_gradients, users, True, constant)
