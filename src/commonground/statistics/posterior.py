@@ -33,7 +33,7 @@ def _reader(model: SharedModel, of_mean: bool, scaled: bool = True) -> Callable[
     assert model.spread is not None
     q, own = len(model.spread), int(model.own_intercept)
     columns, L = np.column_stack([model.embedding, model.slopes]), prior_factor(model.spread)
-    how = own, float(model.intercept), L, float(model.noise), bool(of_mean), bool(scaled)
+    how = own, float(model.intercept), L, float(model.noise), bool(model.log_odds), bool(of_mean), bool(scaled)
 
     def read(some: Block) -> tuple[np.ndarray, np.ndarray]:
         n_rows = some.X.shape[0]

@@ -44,6 +44,21 @@ def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:
     return replace(model, noise=noise, spread=FIRST_SHARE * noise * np.eye(int(model.own_intercept)))
 
 
+def with_weak_log_odds(model: SharedModel) -> SharedModel:
+    """The same for a model of log-odds: as much room as ``FIRST_SHARE`` of what one label leaves open."""
+    return replace(with_weak_prior(model, 1.0 / curvature_at(model.intercept)), noise=1.0)
+
+
+def curvature_at(log_odds: float) -> float:
+    """p (1 − p), by which a change of log-odds changes a probability.
+
+    >>> curvature_at(0.0)
+    0.25
+    """
+    p = 1.0 / (1.0 + np.exp(-log_odds))
+    return float(p * (1.0 - p))
+
+
 def with_directions(model: SharedModel, directions: np.ndarray, along: float | np.ndarray) -> SharedModel:
     """The model with these directions: coefficients on them have variance one, and make up ``FIRST_SHARE`` of the noise.
 
@@ -62,7 +77,8 @@ def release_prior(
 ) -> SharedModel:
     """The model with S and s² of people's own parts, for one that was learned without: ``LOOKS`` looks from a weak prior."""
     directions, bare = model.embedding, replace(model, embedding=model.embedding[:, :0])
-    model = with_directions(first_prior(users, bare, gate, mu_spread), directions, along)
+    weak = with_weak_log_odds(bare) if model.log_odds else first_prior(users, bare, gate, mu_spread)
+    model = with_directions(weak, directions, along * (curvature_at(model.intercept) if model.log_odds else 1.0))
     for t in range(LOOKS):
         doubt = FIRST_DOUBT if t < LOOKS - 1 else LATER_DOUBT
         model = release_better_prior(users, model, gate, mu_look, f"prior of heads, look {t + 1}", doubt)
@@ -106,6 +122,8 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     grown, V = np.linalg.eigh(np.eye(q) + change)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
     spread = L @ (V * grown) @ V.T @ L.T
+    if model.log_odds:
+        return replace(model, spread=spread)
     off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
     off *= doubt**2 / (doubt**2 + 2 * (noise_std / (NOISE_WEIGHT * present)) ** 2)
     noise = model.noise * float(np.clip(1.0 + off, 1 / _FARTHEST, _FARTHEST))

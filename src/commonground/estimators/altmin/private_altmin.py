@@ -37,7 +37,7 @@ MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns dk: the system has half their square numbers, each with noise of its own
 CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
-# Those of the mean are spent only with shared_mean=True, those of the prior only for the square loss.
+# Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
 PLAN = Plan(
     (
         Share("mean scale", 0.01, "how large features are: one number"),
@@ -189,7 +189,7 @@ class PrivateAltMin(PersonalModel):
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
-            head_kind = PosteriorHeads() if self.loss == "square" else ConvexHeads(self.loss)
+            head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
             model = self._default_recipe(users, budget, gate)
         return Billboard(
             embedding=model.embedding,
@@ -232,7 +232,7 @@ class PrivateAltMin(PersonalModel):
     def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
         n_rounds, own_intercept = self.n_rounds or N_ROUNDS, self.fit_intercept
         plan = PLAN if self.shared_mean else PLAN.without("mean")
-        plan = plan if self.loss == "square" else plan.without("prior")
+        plan = plan.without({"square": "-", "logistic": "prior spread", "huber": "prior"}[self.loss])
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
         one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
         if self.loss == "logistic":
@@ -266,10 +266,10 @@ class PrivateAltMin(PersonalModel):
                     U = _better_embedding(model.embedding, system, gradient, curvature)
                     model = replace(model, embedding=U)
                 advance()
-            if self.loss == "square":
-                U = model.embedding
+            if self.loss != "huber":
+                model, U = replace(model, log_odds=self.loss == "logistic"), model.embedding
                 along = (U * np.linalg.solve(system.inverse_of_features, U)).sum(axis=0)
-                model = release_prior(users, model, along, gate, mu["prior spread"], mu["prior"])
+                model = release_prior(users, model, along, gate, mu.get("prior spread", 0.0), mu["prior"])
         return model
 
     def _gradients(self, users: Population, model: SharedModel, of_mean: bool = False) -> Callable[[int], BinnedSums]:
