@@ -33,7 +33,7 @@ from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.clipping.sums import BinnedSums, ClippedSums, DirectionSums, PositiveSums, SizeCounts
 from commonground.data.users import Block
 from commonground.errors import CommongroundError
-from commonground.estimators.fedrep import many_people
+from commonground.estimators.fedrep import default
 from commonground.gate import Gate
 from commonground.gate import gate as gate_module
 from commonground.heads.files import Heads
@@ -41,7 +41,9 @@ from commonground.ledger import InMemoryLedger
 from commonground.statistics.coordinates import FeatureMoments, ScaleProfiles
 from commonground.statistics.directions import Directions, FeatureEnergies
 from commonground.statistics.gradients import EmbeddingGradients, MeanGradients
+from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
 
 # A huge column is part of the search: the warning of it is written, and searched like all else.
@@ -160,7 +162,7 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         patch.setattr(gate_module, "release", gate)
         for statistic in (
             EmbeddingGradients, ResidualGradients, FeatureEnergies, MeanGradients, Directions, HeadDirections, HeadNoise,
-            ScaleProfiles, FeatureMoments,
+            ScaleProfiles, FeatureMoments, LabelEnergies, LabelMeans, PosteriorGradients, PosteriorMoments,
         ):  # fmt: skip
             patch.setattr(statistic, "of", noting(statistic.of))
         yield
@@ -306,7 +308,7 @@ def everything_written(folder: Path) -> tuple[Secrets, dict[str, Any]]:
         with listening(writings, "budget exhausted"):
             cg.PrivateFedRep(2, 1.0, simulation_seed=2).fit(users, ledger=InMemoryLedger(Budget(0.3, 1e-6)))
         with listening(writings, "interrupted"):
-            patch.setattr(many_people, "_step", interrupt)
+            patch.setattr(default, "_better_mean", interrupt)
             cg.PrivateFedRep(2, 1.0, simulation_seed=2).fit(users)
 
     model = cg.PrivateFedRep(2, 3.0, n_rounds=4, simulation_seed=2)
@@ -393,7 +395,7 @@ def leak_in_warning(patch: pytest.MonkeyPatch, folder: Path) -> None:
         warnings.warn(f"a row has label {block.y.min():.4g}", cg.errors.PrivacyWarning, stacklevel=2)
         return original(statistic, block)
 
-    patch.setattr(ResidualGradients, "of", warn)
+    patch.setattr(FeatureEnergies, "of", warn)
 
 
 def leak_in_file(patch: pytest.MonkeyPatch, folder: Path) -> None:

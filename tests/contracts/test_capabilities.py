@@ -123,7 +123,8 @@ class TestWhatTheTableSays:
 def test_a_refusal_says_who_can() -> None:
     X, y, ids = rows()
     with pytest.raises(
-        InputError, match=r"SingleModel has no version for sparse rows, which PrivateFedRep can be given"
+        InputError,
+        match=r"SingleModel has no version for sparse rows, which PrivateFedRep, NonPrivateFedRep can be given",
     ):
         cg.SingleModel().fit(sparse.csr_array(X), y, users=ids)
 

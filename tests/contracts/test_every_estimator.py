@@ -14,6 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import commonground as cg
 from commonground.errors import InputError, UnknownUserError
+from commonground.heads.kinds import PosteriorHeads
 from forgery import rewrite
 
 ESTIMATORS: dict[str, Any] = {
@@ -162,6 +163,8 @@ def test_boards_from_before_heads_had_a_name_fit_the_heads_of_their_estimator(
 ) -> None:
     X, y, ids = rows
     board = fit(estimator, X, y, users=ids).billboard_
+    if isinstance(board.head_kind, PosteriorHeads):
+        pytest.skip("posterior heads have always had a name")
     loss, choice = getattr(board.head_kind, "loss", "square"), getattr(board.head_kind, "local_choice", False)
 
     def older(document: dict[str, Any]) -> None:
@@ -250,7 +253,7 @@ def test_bad_input(estimator: Any, rows: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["PrivateFedRep", "PrivateAltMin", "NonPrivateFedRep"])
-@pytest.mark.parametrize("rank", [0, -1, 8, 9, 1.5, "two", True])
+@pytest.mark.parametrize("rank", [-1, 8, 9, 1.5, "two", True])
 def test_impossible_ranks(name: str, rank: Any, rows: Any) -> None:
     X, y, ids = rows
     with pytest.raises(InputError, match="rank of"):

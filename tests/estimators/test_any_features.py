@@ -65,7 +65,9 @@ def test_alike_features_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     for seed in range(3):
         users, _ = cg.datasets.make_shared_subspace(3000, n_features=D, seed=seed)
-        cg.PrivateFedRep(2, n_rounds=1, shared_mean=False, keep_heads=False, simulation_seed=seed).fit(users)
+        cg.PrivateFedRep(
+            2, n_rounds=1, fit_intercept=False, shared_mean=False, keep_heads=False, simulation_seed=seed
+        ).fit(users)
     assert seen == [None] * 3
 
 

@@ -43,18 +43,20 @@ def test_the_prior_is_noise_against_heads_and_is_used_for_newcomers(tmp_path: Pa
     users, _, _ = ragged_people(8000, noise=1.0, seed=2)
     model = cg.PrivateFedRep(2, 2.0, fit_intercept=False, shared_mean=False, keep_heads=False, simulation_seed=2)
     board = model.fit(users).billboard_
-    assert board.prior is not None
-    spreads = np.sort(1.0 / np.linalg.eigvalsh(board.prior))  # of heads, in units of the noise
+    assert board.spread is not None
+    spreads = np.linalg.eigvalsh(board.spread) / board.noise  # of heads, in units of the noise
     assert 1.5 < spreads[1] / spreads[0] < 16.0
     assert 0.25 * 2.0 < spreads[1] < 4.0 * 2.0**2
     x, y = np.eye(D)[:1] + 0.3, np.array([3.0])
     a = x @ board.embedding
-    expected = np.linalg.solve(a.T @ a + board.prior, a.T @ y)
-    np.testing.assert_allclose(board.personalize(x, y).weights, expected, atol=1e-9)
+    ridge = board.noise * np.linalg.inv(board.spread)
+    expected = np.linalg.solve(a.T @ a + ridge, a.T @ y)
+    np.testing.assert_allclose(board.personalize(x, y).weights, expected, rtol=0.05)  # her noise is her own, a little
     again = cg.Billboard.load(board.save(tmp_path / "board"))
-    np.testing.assert_array_equal(again.prior, board.prior)
+    np.testing.assert_array_equal(again.spread, board.spread)
+    assert again.noise == board.noise
     assert again.fingerprint == board.fingerprint
-    assert json.loads((tmp_path / "board" / "statement.json").read_text(encoding="utf-8"))["schema_version"] == 6
+    assert json.loads((tmp_path / "board" / "statement.json").read_text(encoding="utf-8"))["schema_version"] == 7
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])

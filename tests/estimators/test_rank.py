@@ -37,7 +37,7 @@ def test_the_statement_tells_the_rank_that_was_chosen() -> None:
     assert board.statement.parameters["rank"] == board.embedding.shape[1] == 3
 
 
-@pytest.mark.parametrize("wrong", ["best", 0, 20, 1.5])
+@pytest.mark.parametrize("wrong", ["best", -1, 20, 1.5])
 def test_other_ranks_are_refused(wrong: object) -> None:
     users, _ = cg.datasets.make_shared_subspace(50, n_features=20, seed=1)
     with pytest.raises(InputError, match="rank of PrivateFedRep must be"):

@@ -31,8 +31,10 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import EmbeddingGradients, MeanFeatures, MeanGradients
+from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.margins import MarginScores
-from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
+from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import SharedModel, Statistic
 from commonground.statistics.whitened import WhitenedGradients
@@ -43,6 +45,7 @@ D, K = 6, 2
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, K)))[0]
 W0 = np.full(D, 0.1)
 MODEL, WITHOUT_MEAN = SharedModel(U, W0, 0.5, True), SharedModel(U, own_intercept=True)
+KNOWN = replace(MODEL, spread=np.diag([2.0, 1.0, 0.5]), noise=0.3)
 # Every question there is, with public values.
 ASKED: dict[str, Statistic[Any]] = {
     type(statistic).__name__: statistic
@@ -57,6 +60,11 @@ ASKED: dict[str, Statistic[Any]] = {
         FeatureMoments(True),
         HeadDirections(MODEL),
         HeadNoise(SharedModel(U)),
+        LabelEnergies(MODEL),
+        LabelMeans(MODEL, 110),
+        LabelNoise(MODEL),
+        PosteriorGradients(KNOWN, False, 0.0, 110),
+        PosteriorMoments(KNOWN),
         InCoordinates(np.diag(np.arange(1.0, D + 1)), EmbeddingGradients(WITHOUT_MEAN, 110)),
         MeanFeatures(115),
         MeanGradients(mean_model(W0, 0.5, True), 1.0, 110, W0),

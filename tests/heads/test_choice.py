@@ -17,7 +17,7 @@ from commonground.billboard.statement import Statement
 from commonground.data.users import Block
 from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left_out
 from commonground.heads.files import Heads
-from commonground.heads.kinds import RidgeHeads
+from commonground.heads.kinds import PosteriorHeads, RidgeHeads
 from commonground.heads.ridge import STRENGTHS
 
 
@@ -127,7 +127,7 @@ def test_without_the_choice_everybody_has_a_head() -> None:
     model = cg.PrivateFedRep(2, 1.0, local_choice=False, simulation_seed=0).fit(users)
     assert model.own_models_ is not None
     assert not len(model.own_models_.people)
-    assert model.billboard_.head_kind == RidgeHeads(local_choice=False)
+    assert model.billboard_.head_kind == PosteriorHeads(local_choice=False)
 
 
 def test_nobodys_choice_depends_on_other_peoples_rows() -> None:

@@ -113,7 +113,8 @@ class PosteriorHeads(HeadKind):
         enough = 2 * (board.n_features + 1)
         if self.local_choice and not (block.sparse or board.log_odds) and (np.diff(block.offsets) >= enough).any():
             prior = ridge_matrix(board.spread, board.noise, board.rank)
-            own = keep_best(block, *_shared(board), prior, HEAD, weights, intercepts, enough)
+            usually = OWN if board.statement.sharing_pays is False else HEAD
+            own = keep_best(block, *_shared(board), prior, usually, weights, intercepts, enough)
         return HeadTable(weights, intercepts, own, Doubts(*doubts))
 
 

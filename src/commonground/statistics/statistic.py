@@ -18,7 +18,7 @@ from commonground.data.population import Block, Sum
 from commonground.losses import LOSSES
 
 WINDOW = 16  # bins (8 octaves) around the expected size for which sums are kept
-MOST_NESTED = 4  # statistics within statistics
+MOST_NESTED = 3  # statistics within statistics
 
 # ---- what a field may be: (value, number of features) → whether it is that ------------------------------------------------
 

@@ -189,7 +189,8 @@ def default_recipe(
             t += 1
             advance()
             if t == last or t % LOOK_EVERY == 0:
-                mu_look = mu["later prior"] / (2 * -(-max(last - FIRST_ROUNDS, 1) // LOOK_EVERY)) ** 0.5
+                in_this_part = last if n_rounds or t <= FIRST_ROUNDS else last - FIRST_ROUNDS
+                mu_look = mu["later prior"] * (part / -(-in_this_part // LOOK_EVERY)) ** 0.5
                 model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", LATER_DOUBT)
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)

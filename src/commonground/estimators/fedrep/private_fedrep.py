@@ -17,7 +17,7 @@ from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, informat
 from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.gate import Gate
-from commonground.heads.kinds import HeadKind, PosteriorHeads, SecondHalfHeads
+from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
 from commonground.losses import LOSSES
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
@@ -203,6 +203,8 @@ class PrivateFedRep(PersonalModel):
     def _head_kind(self, model: SharedModel) -> HeadKind:
         if self.recipe == "paper":
             return SecondHalfHeads()
+        if model.spread is None:  # too few people to release a prior from
+            return RidgeHeads(bool(self.local_choice))
         return PosteriorHeads(bool(self.local_choice), self.loss)
 
     def _recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
