@@ -389,9 +389,9 @@ def leak_in_exception(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
 
 def leak_in_warning(patch: pytest.MonkeyPatch, folder: Path) -> None:
-    original = ResidualGradients.of
+    original = FeatureEnergies.of
 
-    def warn(statistic: ResidualGradients, block: Block) -> Any:
+    def warn(statistic: FeatureEnergies, block: Block) -> Any:
         warnings.warn(f"a row has label {block.y.min():.4g}", cg.errors.PrivacyWarning, stacklevel=2)
         return original(statistic, block)
 

@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from commonground.data.population import Population
 from commonground.errors import InputError
 from commonground.estimators.fedrep.private_fedrep import PrivateFedRep
+from commonground.gate import Gate
 from commonground.heads.table import probabilities
 
 
@@ -21,10 +22,30 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
 
     Parameters
     ----------
-    rank, epsilon, delta, budgets, fit_intercept, shared_mean, n_rounds, keep_heads, device, simulation_seed, verbose, user
-        As in ``PrivateFedRep``.
+    rank : int or "auto", default=2
+        The number of shared directions; 0 for a shared model and own intercepts.
+    epsilon, delta : float, default=1.0 and 1e-6
+        The budget for everything that is published, per person.
     classes : tuple of two, default=(0, 1)
         What labels are called, no first. Public: declared, never looked up in the data.
+    budgets : mapping, sequence of float, float or None, default=None
+        Everybody her own ε in place of one for all, as in ``PrivateFedRep``.
+    fit_intercept : bool, default=True
+        Give each person an intercept of her own (local, free).
+    shared_mean : bool, default=True
+        Release a shared linear model of log-odds, too (paid for).
+    n_rounds : int or None, default=None
+        Gradient rounds; None: from releases, 7 to 18.
+    keep_heads : bool, default=True
+        Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
+    device : {"cpu", "cuda"}, default="cpu"
+        Where rounds are read; a GPU is of no use to this loss yet.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
+    user : str or int, default=None
+        The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
     Attributes
     ----------
@@ -75,7 +96,9 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         )  # fmt: skip
         self.classes = classes
 
-    def fit(self, X: Any, y: Any = None, users: Any = None, **how: Any) -> Self:
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, gate: Any = Gate
+    ) -> Self:
         """As ``PrivateFedRep.fit``; every label is one of the two ``classes``. In a ``Users`` object, yes is above zero.
 
         Parameters
@@ -84,8 +107,10 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         y : array of shape (n_rows,), default=None
         users : array of shape (n_rows,), default=None
             One id for each row.
-        **how
-            ``ledger=``, and ``gate=`` for audits, as ``PrivateFedRep.fit`` has them.
+        ledger : population of a ``DurableLedger``, default=None
+            Pays for this fit.
+        gate : callable, default=Gate
+            For audits.
 
         Returns
         -------
@@ -96,7 +121,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         self.classes_ = np.asarray(self.classes)
         if y is not None and not isinstance(X, Population):
             y = self._as_yes_or_no(y)
-        return super().fit(X, y, users=users, **how)
+        return super().fit(X, y, users=users, ledger=ledger, gate=gate)
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
         """The likelier class of each row, by its person's own head.
