@@ -55,6 +55,16 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         All that is published: the shared part, as log-odds, and the statement of what it cost everybody.
     heads_ : HeadTable or None
         Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
+    own_intercepts_ : array of shape (n_users,), or None
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+    own_models_ : OwnModels or None
+        Of nobody; None where ``heads_`` is.
+    user_ids_ : array of shape (n_users,), or None
+        In the order of ``heads_``; None where another engine has them.
+    n_features_in_ : int
+        How many features there are.
+    feature_names_in_ : array of shape (n_columns,)
+        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -96,9 +106,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         )  # fmt: skip
         self.classes = classes
 
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, gate: Any = Gate
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, gate: Any = Gate) -> Self:
         """As ``PrivateFedRep.fit``; every label is one of the two ``classes``. In a ``Users`` object, yes is above zero.
 
         Parameters
