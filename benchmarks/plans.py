@@ -8,16 +8,13 @@ from pathlib import Path
 from commonground.accounting.plan import Plan
 from commonground.estimators import single_model
 from commonground.estimators.altmin import private_altmin as altmin
-from commonground.estimators.fedrep import few_people
-from commonground.estimators.fedrep import many_people as fedrep
-from commonground.estimators.fedrep import sparse as fedrep_sparse
+from commonground.estimators.fedrep import default, few_people, many_people
 
 PAGE = Path(__file__).parents[1] / "docs" / "plans.md"
 PLANS = {
-    "PrivateFedRep": fedrep.PLAN.where("init", part=fedrep.INIT_WITH_MEAN),
-    "PrivateFedRep, without a shared mean": fedrep.PLAN.without("mean"),
-    "PrivateFedRep, few people": few_people.plan_for_few(information=12.0),
-    "PrivateFedRep, sparse rows": fedrep_sparse.PLAN,
+    "PrivateFedRep": default.PLAN,
+    "PrivateFedRep, without mean and intercepts": many_people.PLAN,
+    "PrivateFedRep, without mean and intercepts, few people": few_people.plan_for_few(information=12.0),
     "PrivateAltMin": altmin.PLAN,
     "SingleModel": single_model.PLAN,
 }

@@ -51,15 +51,17 @@ def population_mse(billboard: "Billboard | np.ndarray", users: Users, truth: "Tr
     float
     """
     if isinstance(billboard, Billboard):
-        embedding, mean, prior = billboard.embedding, billboard.mean, billboard.prior
-        intercept, local_intercept = billboard.intercept, billboard.fit_intercept
+        embedding, mean, intercept = billboard.embedding, billboard.mean, billboard.intercept
     else:
-        embedding, mean, intercept, local_intercept = np.asarray(billboard), None, 0.0, False
-        prior = None
+        embedding, mean, intercept = np.asarray(billboard), None, 0.0
     total = 0.0
     for block in users.blocks():
         people = slice(block.first, block.first + block.n_users)
-        heads, own = fit_heads(block, embedding, mean, intercept, local_intercept, prior)
+        if isinstance(billboard, Billboard):
+            table = billboard.head_kind.on_shared_part_only.fit(block, billboard)
+            heads, own = table.weights, table.intercepts
+        else:
+            heads, own = fit_heads(block, embedding, mean, intercept, False)
         error = heads @ embedding.T - truth.heads[people] @ truth.embedding.T + (0.0 if mean is None else mean)
         total += float((error**2).sum() + ((own + intercept) ** 2).sum())
     return total / users.n_users + truth.noise**2

@@ -27,15 +27,16 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
+from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.moments import RowMoments
-from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
 from commonground.statistics.paper.altmin import NormalisedPairs, System
 from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
+from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
-from commonground.statistics.sparse_features import FeatureFrequencies
-from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
+from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
 from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.statistics.whitened import WhitenedGradients
@@ -64,6 +65,8 @@ def csr(block: Block) -> Block:
 
 PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept=True), SharedModel(U, W0, 0.1, True)
 MEAN_ALONE = SharedModel(NOTHING, W0, 0.1, True)
+SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
+WITH_PRIOR = SharedModel(U, W0, 0.1, True, SPREAD, 0.3)
 STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "gradient sizes": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).histogram("h"),
     "gradients, low clip": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).clipped_at(LOWEST + 1, "g"),
@@ -129,21 +132,27 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "margins, k = 1": lambda b: MarginScores(SUBSPACES[:, :4, :1], M, False, 0.1, 1.0, 1.0).of(b).bounded("s"),
     "margins, k = 2": lambda b: MarginScores(SUBSPACES[:, :4], M, True, 0.1, 1.0, 1.0).of(b).bounded("s"),
     "margins, k = 3": lambda b: MarginScores(SPACES, M, False, 0.1, 2.0, 1.0).of(b).bounded("s"),
-    "sparse: gradients": lambda b: (
-        SparseGradients(SharedModel(U, W0, 0.3, True), True, False, LOWEST).of(csr(b)).clipped_at(121, "g")
+    "posterior gradients": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(b).clipped_at(121, "g"),
+    "posterior gradient sizes": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(b).histogram("h"),
+    "posterior gradients of the mean": lambda b: (
+        PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST).of(b).clipped_at(118, "m")
     ),
-    "sparse: gradients, far window": lambda b: SparseGradients(PLAIN, True, False, 1).of(csr(b)).clipped_at(2, "g"),
-    "sparse: gradient sizes": lambda b: SparseGradients(PLAIN, True, False, LOWEST).of(csr(b)).histogram("h"),
-    "sparse: mean gradients": lambda b: (
-        SparseGradients(MEAN_ALONE, False, True, LOWEST).of(csr(b)).clipped_at(118, "m")
+    "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b).bounded("p"),
+    "posterior moments, little noise": lambda b: PosteriorMoments(replace(WITH_PRIOR, noise=1e-9)).of(b).bounded("p"),
+    "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b).clipped_at(119, "l"),
+    "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b).bounded("l"),
+    "label noise": lambda b: LabelNoise(WITH_MEAN).of(b).bounded("l"),
+    "sparse: posterior gradients": lambda b: (
+        PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(csr(b)).clipped_at(121, "g")
     ),
-    "sparse: mean gradients, far window": lambda b: (
-        SparseGradients(MEAN_ALONE, False, True, 1).of(csr(b)).clipped_at(2, "m")
+    "sparse: posterior gradients, far window": lambda b: (
+        PosteriorGradients(WITH_PRIOR, False, 0.0, 1).of(csr(b)).clipped_at(2, "g")
     ),
-    "sparse: mean gradients after heads": lambda b: (
-        SparseGradients(WITH_MEAN, False, False, LOWEST).of(csr(b)).clipped_at(119, "r")
+    "sparse: posterior gradients of the mean": lambda b: (
+        PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST).of(csr(b)).clipped_at(118, "m")
     ),
-    "sparse: pairs": lambda b: PairDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3])).of(csr(b)).bounded("p"),
+    "sparse: posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(csr(b)).bounded("p"),
+    "sparse: directions": lambda b: SparseDirections(MEAN_ALONE, np.array([0, 2, 3])).of(csr(b)).bounded("p"),
     "sparse: feature energy": lambda b: FeatureEnergies(True).of(csr(b)).bounded("e"),
     "sparse: feature shares": lambda b: FeatureFrequencies().of(csr(b)).bounded("f"),
     "paper: gradients": lambda b: BatchGradients(U, 2, 4, 0.7).of(b).bounded("p"),
@@ -222,11 +231,12 @@ def test_a_contribution_never_exceeds_its_clip_however_large_or_small() -> None:
                 "mean gradients",
                 "mean gradients after heads",
                 "mean features",
-                "sparse: gradients",
-                "sparse: gradients, far window",
-                "sparse: mean gradients",
-                "sparse: mean gradients, far window",
-                "sparse: pairs",
+                "posterior gradients",
+                "posterior gradients of the mean",
+                "label means",
+                "sparse: posterior gradients",
+                "sparse: posterior gradients, far window",
+                "sparse: posterior gradients of the mean",
             ):
                 clipped = STATISTICS[name](alone)
                 assert np.linalg.norm(clipped.value) <= clipped.sensitivity / 2

@@ -12,7 +12,7 @@ from scipy import sparse
 import commonground as cg
 from commonground.datasets import Ratings, make_ratings
 from commonground.errors import InputError
-from commonground.estimators.fedrep.sparse import Popularity
+from commonground.estimators.fedrep.default import Coordinates
 
 
 @pytest.fixture(scope="module")
@@ -52,11 +52,14 @@ def test_every_release_is_in_the_statement(model: Any) -> None:
     by_name = {event.name: event for event in statement.events}
     assert by_name["popularity of features"].entries == 300
     assert by_name["popularity of features"].sensitivity == pytest.approx(math.sqrt(2), rel=1e-6)
-    assert by_name["initial embedding"].entries == 100 * 101 // 2
-    assert by_name["initial embedding"].sensitivity == pytest.approx(2.0, rel=1e-6)
+    assert by_name["initial embedding"].entries == 200 * 201 // 2
+    assert by_name["initial embedding"].sensitivity == pytest.approx(math.sqrt(2), rel=1e-6)
     sums = [name for name in by_name if name.endswith("clipped sum")]
-    assert len(sums) == len([name for name in by_name if name.endswith(": sizes")]) == 3 + 12
-    assert len(by_name) == 2 + 1 + 2 + 2 * len(sums)  # energy and popularity, start, locating twice, rounds
+    looks = [name for name in by_name if "prior" in name]
+    assert all(by_name[name].sensitivity <= math.sqrt(2) * (4 + 1.5) * (1 + 1e-6) for name in looks)
+    assert len(sums) == len([name for name in by_name if name.endswith(": sizes")])
+    # energies of features and labels, popularity, start, locating three times, rounds, looks at the prior
+    assert len(by_name) == 3 + 1 + 3 + 2 * len(sums) + len(looks)
 
 
 def test_sparse_and_dense_rows_are_answered_alike(ratings: Ratings, model: Any, tmp_path: Path) -> None:
@@ -107,7 +110,7 @@ def test_memory_does_not_grow_with_rows_times_features() -> None:
     "estimator",
     [
         cg.PrivateFedRep(2, recipe="paper"), cg.PrivateAltMin(2), cg.SingleModel(), cg.ExponentialSubspace(2), cg.OwnDataOnly(),
-        cg.NonPrivateFedRep(2), cg.PersonalBudgetRidge(feature_bounds=(0, 1), label_bounds=(0, 1), budgets=1.0),
+        cg.PersonalBudgetRidge(feature_bounds=(0, 1), label_bounds=(0, 1), budgets=1.0),
         cg.PrivateMarginClassifier(2),
     ],
     ids=lambda estimator: type(estimator).__name__,
@@ -121,11 +124,10 @@ def test_others_refuse_sparse_rows_and_say_what_to_do(estimator: Any) -> None:
 def test_octaves_of_popularity_are_shrunk_apart() -> None:
     """Where one octave is signal and the other noise, the first stays and the second goes."""
     shares = np.concatenate([np.full(50, 0.015), np.full(5_000, 5e-5)])
-    popularity = Popularity(shares, np.where(shares > 0.01, 1, 0))
+    coordinates = Coordinates(None, None, np.where(shares > 0.01, 1, 0), np.arange(50))  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     gradient = rng.standard_normal((5_050, 2))
     gradient[:50] += 30.0
-    kept = popularity.signal_in(gradient, noise_std=1.0)
+    kept = coordinates.signal_in(gradient, noise_std=1.0)
     np.testing.assert_allclose(kept[:50], gradient[:50], rtol=0.01)
     assert np.linalg.norm(kept[50:]) < 0.1 * np.linalg.norm(gradient[50:])
-    np.testing.assert_array_equal(popularity.most_popular(50), np.arange(50))

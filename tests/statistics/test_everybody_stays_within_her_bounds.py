@@ -47,16 +47,16 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
+from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.moments import RowMoments
-from commonground.statistics.objective import loss_and_gradient
-from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
 from commonground.statistics.paper.altmin import NormalisedPairs, System, SystemSums
 from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
+from commonground.statistics.posterior import Likelihood, PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
-from commonground.statistics.sparse_features import FeatureFrequencies, sparse_energy_counts
-from commonground.statistics.sparse_gradients import PairDirections, SparseGradients
+from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections, sparse_energy_counts
 from commonground.statistics.statistic import SharedModel, Statistic
 from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.statistics.whitened import WhitenedGradients
@@ -83,6 +83,9 @@ def csr(block: Block) -> Block:
 
 
 PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept=True), SharedModel(U, W0, 0.1, True)
+SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
+WITH_PRIOR, NO_HEADS = SharedModel(U, W0, 0.1, True, SPREAD, 0.3), SharedModel(NOTHING, W0, 0.1, True, SPREAD[:1, :1], 0.3)
+PRIOR_ALONE = SharedModel(U, spread=np.eye(2), noise=1e-6)
 SUMS: dict[str, Callable[[Block], Any]] = {
     "gradients": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b),
     "gradients, mean, intercepts": lambda b: EmbeddingGradients(SharedModel(U, W0, 0.3, True), LOWEST).of(b),
@@ -105,12 +108,19 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "logistic mean": lambda b: ConvexGradients(PLAIN, "logistic", True, 1).of(b),
     "Huber": lambda b: ConvexGradients(WITH_INTERCEPTS, "huber", False, LOWEST).of(b),
     "Huber mean": lambda b: ConvexGradients(SharedModel(U, W0, 0.1, False), "huber", True, LAST).of(b),
-    "sparse gradients": lambda b: SparseGradients(SharedModel(U, W0, 0.3, True), True, False, LOWEST).of(csr(b)),
-    "sparse gradients, first window": lambda b: SparseGradients(PLAIN, True, False, 1).of(csr(b)),
-    "sparse mean gradients": lambda b: SparseGradients(SharedModel(NOTHING, 0 * W0, 0.0, True), False, True, LOWEST).of(
-        csr(b)
-    ),
-    "sparse after heads": lambda b: SparseGradients(SharedModel(U, 0 * W0, 0.0, False), False, False, 1).of(csr(b)),
+    "posterior gradients": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(b),
+    "posterior gradients, first window": lambda b: PosteriorGradients(PRIOR_ALONE, False, 0.0, 1).of(b),
+    "posterior gradients of the mean": lambda b: PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST).of(b),
+    "posterior gradients of the mean, last window": lambda b: PosteriorGradients(NO_HEADS, True, 0.0, LAST).of(b),
+    "sparse posterior gradients": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(csr(b)),
+    "sparse posterior gradients of the mean": lambda b: PosteriorGradients(WITH_PRIOR, True, 0.5, 1).of(csr(b)),
+    "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b),
+    "posterior moments, no heads": lambda b: PosteriorMoments(NO_HEADS).of(csr(b)),
+    "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b),
+    "label means, first window": lambda b: LabelMeans(PLAIN, 1).of(csr(b)),
+    "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b),
+    "label noise": lambda b: LabelNoise(WITH_MEAN).of(b),
+    "sparse directions": lambda b: SparseDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3])).of(csr(b)),
     "directions": lambda b: Directions(mean_model(W0, 0.1, False)).of(b),
     "directions, intercepts": lambda b: Directions(mean_model(0 * W0, 0.0, True)).of(b),
     "directions within": lambda b: DirectionsWithin(mean_model(0 * W0, 0.0, False), U).of(b),
@@ -126,7 +136,6 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "moments": lambda b: EmbeddingMoments(PLAIN, CLIP).of(b),
     "moments, low clip": lambda b: EmbeddingMoments(WITH_MEAN, lower_edge(2)).of(b),
     "second moments": lambda b: RowMoments(SCALE).of(b),
-    "sparse pairs": lambda b: PairDirections(mean_model(0 * W0, 0.0, False), np.array([0, 2, 3])).of(csr(b)),
     "subspaces": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b),
     "paper's subspaces": lambda b: SubspaceScores(SUBSPACES, True, False, CLIP).of(b),
     "paper's subspaces, Huber": lambda b: LipschitzScores(SUBSPACES, CLIP, 1.0, 0.5).of(b),
@@ -142,7 +151,7 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "paper's gradients, low clip": lambda b: BatchGradients(U, 2, 4, 1e-15).of(b),
 }
 KNOW_NO_WEIGHTS = {name for name in SUMS if name.startswith("paper's") and name != "paper's subspaces"}
-NOT_SENT = {loss_and_gradient}  # for the baseline without privacy
+NOT_SENT = {Likelihood}  # for the baseline without privacy
 
 
 def norm(values: np.ndarray) -> float:
@@ -316,10 +325,9 @@ def test_what_is_not_sent_does_not_stop_anybody_either(dtype: type) -> None:
     for at in range(N_PEOPLE):
         kind, X, y = somebody(at, dtype)
         block = replace_person(crowd, 3, X, y)
-        loss, along_U, along_w = loss_and_gradient(block, U, W0, True)
-        assert math.isfinite(loss), kind
-        assert np.isfinite(along_U).all(), kind
-        assert np.isfinite(along_w).all(), kind
+        sums = Likelihood(WITH_PRIOR).of(block)
+        for part in (sums.of_embedding, sums.of_mean, sums.of_intercept, sums.moments):
+            assert np.isfinite(part).all(), kind
         changed = second_half_heads(block.X, block.y, block.offsets, U)
         np.testing.assert_array_equal(changed[others], heads[others], err_msg=kind)
 

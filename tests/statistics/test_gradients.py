@@ -9,7 +9,6 @@ from commonground.heads.halves import second_half_heads
 from commonground.statistics.directions import Directions, FeatureEnergies
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanGradients
 from commonground.statistics.kernels.gradients import TINY_RIDGE
-from commonground.statistics.objective import loss_and_gradient
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import SharedModel
@@ -149,20 +148,3 @@ def test_paper_gradients_use_two_disjoint_batches() -> None:
     heads = second_half_heads(block.X, block.y, block.offsets, U)
     X, y = people(block)[7]
     np.testing.assert_allclose(heads[7], np.linalg.lstsq(X[4:] @ U, y[4:], rcond=None)[0], atol=1e-9)
-
-
-def test_objective_gradient_by_finite_differences() -> None:
-    block = ragged_block(7, n_users=15, d=4, low=5)
-    rng = np.random.default_rng(3)
-    U, w, step = rng.standard_normal((4, 2)), rng.standard_normal(4), 1e-5
-    _, along_U, along_w = loss_and_gradient(block, U, w, True)
-    for a in range(4):
-        shift = np.zeros(4)
-        shift[a] = step
-        up, down = (loss_and_gradient(block, U, w + s * shift, True)[0] for s in (1, -1))
-        assert along_w[a] == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-4)
-        for c in range(2):
-            E = np.zeros((4, 2))
-            E[a, c] = step
-            up, down = (loss_and_gradient(block, U + s * E, w, True)[0] for s in (1, -1))
-            assert along_U[a, c] == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-4)

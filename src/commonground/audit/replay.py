@@ -100,9 +100,10 @@ def seen_by_others(model: PersonalModel, users: Users, target: int | None) -> di
     Answers are asked for in one batch with the target's own rows, as an operator would.
     """
     board = model.billboard_
-    arrays = {"embedding": board.embedding, "mean": board.mean, "prior": board.prior}
+    arrays = {"embedding": board.embedding, "mean": board.mean, "prior": board.prior, "spread": board.spread}
     seen = {name: b"" if array is None else array.tobytes() for name, array in arrays.items()}
     seen["intercept"] = np.float64(board.intercept).tobytes()
+    seen["noise"] = b"" if board.noise is None else np.float64(board.noise).tobytes()
     seen["statement"] = json.dumps([str(board.statement), board.statement.to_json()], default=str).encode()
     seen["kind of heads"] = json.dumps(board.head_kind.to_json()).encode()
     heads = model.heads_
@@ -111,6 +112,8 @@ def seen_by_others(model: PersonalModel, users: Users, target: int | None) -> di
     others = np.arange(users.n_users) != target
     alone = heads.own.people != target
     seen["heads of others"] = heads.weights[others].tobytes() + heads.intercepts[others].tobytes()
+    if heads.doubts is not None:
+        seen["doubts of others"] = heads.doubts.covariances[others].tobytes() + heads.doubts.noises[others].tobytes()
     seen["choices of others"] = heads.own.people[alone].tobytes()
     seen["own models of others"] = heads.own.coef[alone].tobytes()
     ids = users.ids.tolist()

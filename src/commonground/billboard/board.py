@@ -23,7 +23,7 @@ from commonground.data.schema import Schema
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shared_scores
-from commonground.heads.kinds import HeadKind, RidgeHeads, head_kind_in
+from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, head_kind_in
 from commonground.heads.table import Head
 from commonground.ledger import BookedLedger, Ledger
 
@@ -49,9 +49,13 @@ class Billboard:
     head_kind : HeadKind, default=RidgeHeads()
         How heads are fitted on it.
     prior : array of shape (k, k), or None, default=None
-        Ridge matrix for heads of people who have few rows.
+        Ridge matrix for heads of people who have few rows; of boards written before ``spread`` was there.
     schema : Schema or None, default=None
         What a table's columns are, and how they become features; rows are then given as the table has them.
+    spread : array of shape (q, q), or None, default=None
+        Covariance of people's own parts: their intercepts first, where they have one, then their heads. None: not known.
+    noise : float or None, default=None
+        Variance of labels about a person's own model; known where ``spread`` is.
     """
 
     embedding: np.ndarray
@@ -63,6 +67,8 @@ class Billboard:
     head_kind: HeadKind = field(default_factory=RidgeHeads)
     prior: np.ndarray | None = None
     schema: Schema | None = None
+    spread: np.ndarray | None = None
+    noise: float | None = None
 
     @property
     def n_features(self) -> int:
@@ -224,6 +230,8 @@ class Billboard:
             arrays["mean"] = np.ascontiguousarray(self.mean)
         if self.prior is not None:
             arrays["prior"] = np.ascontiguousarray(self.prior)
+        if self.spread is not None:
+            arrays |= {"spread": np.ascontiguousarray(self.spread), "noise": np.array([self.noise])}
         return bytes(save_arrays(arrays))
 
     @classmethod
@@ -260,6 +268,8 @@ class Billboard:
                 head_kind=head_kind_in(document),
                 prior=arrays.get("prior"),
                 schema=None if schema is None else Schema.from_json(schema),
+                spread=arrays.get("spread"),
+                noise=float(arrays["noise"][0]) if "noise" in arrays else None,
             )
             board._check(arrays, recorded_spend(document))
             return board
@@ -268,7 +278,16 @@ class Billboard:
         """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
         claim, names = self.statement, self.feature_names
         d, k = claim.n_features, self.rank
-        check_shapes(arrays, {"embedding": (d, k), "intercept": (1,), "mean": (d,), "prior": (k, k)})
+        q = k + self.fit_intercept
+        shapes = {
+            "embedding": (d, k),
+            "intercept": (1,),
+            "mean": (d,),
+            "prior": (k, k),
+            "spread": (q, q),
+            "noise": (1,),
+        }
+        check_shapes(arrays, shapes)
         if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
             raise UnbelievableError(f"it names {len(names)} features, and has {d}")
         if self.schema is not None and (names != self.schema.feature_names or self.schema.undiscovered):
@@ -277,6 +296,13 @@ class Billboard:
             raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
         if self.prior is not None and k and not np.linalg.eigvalsh(self.prior)[0] > 0.0:
             raise UnbelievableError("its prior is not a positive definite matrix")
+        posterior = isinstance(self.head_kind, PosteriorHeads)
+        if (self.spread is None) != (self.noise is None) or (posterior and self.spread is None):
+            raise UnbelievableError("it lacks a part of what its heads are made from")
+        if self.noise is not None and not self.noise > 0.0:
+            raise UnbelievableError("its noise of labels is not above zero")
+        if self.spread is not None and q and np.linalg.eigvalsh(self.spread)[0] < 0.0:
+            raise UnbelievableError("its spread of heads is not a covariance")
         if (claim.unit, claim.relation) != ("person", REPLACE):
             raise UnbelievableError(
                 f"it claims to protect one {claim.unit} ({claim.relation}); a billboard protects a person"
@@ -287,7 +313,8 @@ class Billboard:
         str(claim)  # what cannot be read out is damaged
         if claim.private and not claim.events:
             shared = (*arrays["intercept"], *(() if self.mean is None else self.mean))
-            if any(shared) or self.prior is not None or not np.array_equal(self.embedding, np.eye(d, k)):
+            learned = any(shared) or self.prior is not None or self.spread is not None
+            if learned or not np.array_equal(self.embedding, np.eye(d, k)):
                 raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
 
 

@@ -16,8 +16,9 @@ from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.errors import BillboardError
 from commonground.files import DRAFT, PRIVATE, PUBLIC, AloneIn, replacing, sync_folder
 
-# 2: events have a kind; 3: heads may have a prior; 4: what was spent; 5: the kind of heads; 6: the schema of columns
-SCHEMA_VERSION = 6
+# 2: events have a kind; 3: heads may have a prior; 4: what was spent; 5: the kind of heads; 6: the schema of columns;
+# 7: the spread of people's own parts
+SCHEMA_VERSION = 7
 _SPEND_SINCE = 4
 _ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
 _NEW_ARRAYS, _NEW_SIGNATURE = (

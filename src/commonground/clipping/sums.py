@@ -184,10 +184,17 @@ class DirectionSums(PositiveSums):
         return cls(sum(chunk.T @ chunk for chunk in chunks), 1.0, len(inside))
 
 
-class FeatureShares(ClippedSums):
-    """Of vectors without negative entries: ‖e − f‖² = ‖e‖² + ‖f‖² − 2⟨e,f⟩ ≤ 2C², as ⟨e,f⟩ ≥ 0."""
+class ConeSums(ClippedSums):
+    """Of vectors between any two of which the angle is at most a right one: ‖e − f‖² = ‖e‖² + ‖f‖² − 2⟨e,f⟩ ≤ 2C².
+
+    So are vectors without negative entries, halves of positive matrices, and such vectors one behind the other.
+    """
 
     APART = math.sqrt(2.0)
+
+
+class FeatureShares(ConeSums):
+    """Of vectors without negative entries."""
 
     @classmethod
     def of(cls, energies: Any, weights: np.ndarray) -> "FeatureShares":

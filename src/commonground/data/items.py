@@ -1,6 +1,6 @@
 """Rows that are mostly zeros, kept as scipy.sparse CSR from the table to the prediction; one-hot items.
 
-Nothing here or in ``statistics.sparse_gradients`` is ever as large as rows × features.
+Nothing here or in ``statistics.posterior`` is ever as large as rows × features.
 """
 
 from collections.abc import Iterator, Sequence

@@ -50,7 +50,7 @@ def log_likelihood(moment: np.ndarray, rank: int, noise_std: float, n_people: fl
 
 
 def visible_rank(eigenvalues: np.ndarray, noise_std: float, n_people: float) -> int:
-    """How many eigenvalues of Σ u uᵀ, in rising order, no noise explains; at least one.
+    """How many eigenvalues of Σ u uᵀ, in rising order, no noise explains; none, where noise explains them all.
 
     Noise of σ on the symmetric half, and n random directions, whose entries have a variance of n/d², spread the others over a
     semicircle of radius 2s around their middle, s² = d σ²/2 + n/d. Its edge fluctuates by s d^(−2/3).
@@ -62,7 +62,7 @@ def visible_rank(eigenvalues: np.ndarray, noise_std: float, n_people: float) -> 
     spread = float(np.sqrt(d * noise_std**2 / 2 + n_people / d))
     above = eigenvalues - np.median(eigenvalues)
     edge = spread * (2 + _SURE_OF_A_DIRECTION * d ** (-2 / 3))
-    return int(np.clip((above > max(edge, _WORTH * above[-1])).sum(), 1, min(LARGEST_RANK, d - 1)))
+    return int(np.clip((above > max(edge, _WORTH * above[-1])).sum(), 0, min(LARGEST_RANK, d - 1)))
 
 
 def without_single_features(moment: np.ndarray, rank: int, noise_std: float) -> np.ndarray:

@@ -266,7 +266,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         """Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is."""
         return None if self.heads_ is None else self.heads_.own
 
-    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+    def predict(self, X: Any, users: Any = None, *, strict: bool = False, return_std: bool = False) -> Any:
         """Answer each row by its person's own head; a person not in training by the shared part.
 
         Where people have heads, rows without people are an error: a scorer that forgets them would say how good the shared
@@ -279,10 +279,12 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             One id for each row. Not with ``user=``, which finds them in X.
         strict : bool, default=False
             Raise ``UnknownUserError`` for a person who was not in training.
+        return_std : bool, default=False
+            Also the standard deviation of a fresh label about each prediction, where heads are posteriors.
 
         Returns
         -------
-        array of shape (n_rows,)
+        array of shape (n_rows,), or two of them with ``return_std``
         """
         check_is_fitted(self, "billboard_")
         board = self.billboard_
@@ -290,7 +292,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         if hasattr(X, "columns") and column_names(X) is None:
             X = np.asarray(X)
         if users is None:
-            if self.heads_ is not None and board.rank > 0:
+            if self.heads_ is not None and (board.rank > 0 or board.spread is not None):
                 raise InputError(
                     "whose rows are these? People have heads of their own. Give users=ids with one id for each row, or name "
                     "their column in X when making the model: user='column', which also works in searches, scorers and "
@@ -314,7 +316,8 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             )
         if len(ids) >= MANY_ROWS and unknown.mean() > 0.5:
             warnings.warn(mostly_unknown(unknown), UnknownUserWarning, stacklevel=2)
-        return board.in_label_range(self.heads_.predict(board, X, position))
+        answers = board.in_label_range(self.heads_.predict(board, X, position))
+        return (answers, self.heads_.std(board, X, position)) if return_std else answers
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
         """R² of the personal predictions; an error without people where they have heads.
@@ -366,12 +369,10 @@ class _NothingToSpend:
         raise BudgetError(f"{event.name!r} cannot be paid for: this estimator declares no budget.")
 
 
-def check_rank(rank: Any, n_features: int, name: str) -> None:
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not 1 <= rank < n_features:
-        raise InputError(
-            f"rank of {name} must be an integer from 1 to {n_features - 1} (fewer than the {n_features} features), "
-            f"got {rank!r}."
-        )
+def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank < max(n_features, 1):
+        allowed = f"an integer from {least} to {n_features - 1}" if least < n_features else "smaller, and there is none"
+        raise InputError(f"rank of {name} must be {allowed} (fewer than the {n_features} features), got {rank!r}.")
 
 
 def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:

@@ -37,7 +37,7 @@ class Capabilities:
 
 CAPABILITIES = {
     "PrivateFedRep": Capabilities(sparse=True, budgets=True, device=True, ray=True, federation=True),
-    "PrivateFedRep, rank='auto'": Capabilities(budgets=True, device=True, ray=True, federation=True),
+    "PrivateFedRep, rank='auto'": Capabilities(sparse=True, budgets=True, device=True, ray=True, federation=True),
     "PrivateFedRep, device='cuda'": Capabilities(budgets=True, device=True),
     "PrivateFedRep, recipe='paper'": Capabilities(ray=True),
     "PrivateAltMin": Capabilities(budgets=True, ray=True, federation=True),
@@ -47,7 +47,7 @@ CAPABILITIES = {
     "PrivateMarginClassifier": Capabilities(),
     "PersonalBudgetRidge": Capabilities(budgets=True, ray=True),
     "OwnDataOnly": Capabilities(budgets=True, ledger=False),  # it spends nothing of anybody's
-    "NonPrivateFedRep": Capabilities(budgets=True, ledger=False),  # protects nobody
+    "NonPrivateFedRep": Capabilities(sparse=True, budgets=True, ledger=False),  # protects nobody
 }
 WORDS = {
     "sparse": "sparse rows",

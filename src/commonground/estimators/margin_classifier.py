@@ -225,7 +225,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         """
         return super().predict(X, users, strict=strict)
 
-    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
+    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
         """The class of each row by its person's own head; the first class where there is no head to ask.
 
         Parameters

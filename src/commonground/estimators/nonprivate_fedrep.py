@@ -1,33 +1,47 @@
 """FedRep without privacy, run to convergence: what sharing could bring if nobody needed protection."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
+from commonground.clipping.grid import lower_edge
+from commonground.clipping.sums import SizeCounts
 from commonground.data.population import Population
+from commonground.data.users import Users
+from commonground.denoise.spectra import without_single_features
 from commonground.estimators.base import PersonalModel, check_rank
-from commonground.estimators.own_data import pooled_least_squares
 from commonground.gate import Gate
-from commonground.statistics.directions import Directions
-from commonground.statistics.objective import loss_and_gradient
+from commonground.heads.kinds import PosteriorHeads
+from commonground.statistics.coordinates import FeatureMoments
+from commonground.statistics.directions import Directions, FeatureEnergies
+from commonground.statistics.labels import LabelEnergies
+from commonground.statistics.posterior import Likelihood
+from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
+from commonground.steps.coordinates import coefficients_for_features, seen_in_coordinates
+from commonground.steps.prior import better_prior, orthonormal, weak_spread, with_directions
+
+FIRST_ITERATIONS = 5  # on the shared mean alone, and the fewest
+STEP = 1.0  # of a Newton step on the embedding
+AT_REST = 1e-6  # relative change of the noise
 
 
 class NonPrivateFedRep(PersonalModel):
-    """The least-squares shared embedding, by variable projection: heads at their optimum, L-BFGS on the embedding.
+    """A mixed model of rank k by maximum likelihood: what private learners are compared with.
 
     Parameters
     ----------
     rank : int, default=2
-        k, the number of shared directions; fewer than the features.
+        k, the number of shared directions; fewer than the features. 0: a shared model and own intercepts.
     fit_intercept : bool, default=True
         Give each person an intercept of her own.
     shared_mean : bool, default=True
         Learn a shared linear model w₀, too.
     max_iterations : int, default=300
-        Of L-BFGS.
+        Steps on the likelihood; it ends sooner when the noise rests.
     user : str or int, default=None
         The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
@@ -77,38 +91,85 @@ class NonPrivateFedRep(PersonalModel):
         self.user = user
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
-        from scipy.optimize import minimize  # 20 MB that nobody else needs
-
-        check_rank(self.rank, users.n_features, "NonPrivateFedRep")
-        d, k = users.n_features, self.rank
-        mean, intercept = pooled_least_squares(users, self.fit_intercept) if self.shared_mean else (np.zeros(d), 0.0)
-
-        n_rows = sum(block.n_rows for block in users.blocks())
-
-        def objective(flat: np.ndarray) -> tuple[float, np.ndarray]:
-            U, w = flat[d:].reshape(d, k), flat[:d]
-            loss, along_U, along_w = 0.0, np.zeros((d, k)), np.zeros(d)
-            for block in users.blocks():
-                part = loss_and_gradient(block, U, w, self.fit_intercept)
-                loss, along_U, along_w = loss + part[0], along_U + part[1], along_w + part[2]
-            along_w = along_w if self.shared_mean else np.zeros(d)
-            return loss / n_rows, np.concatenate([along_w, along_U.ravel()]) / n_rows
-
-        moment = users.sum(Directions(SharedModel(np.zeros((d, 0)), mean, intercept, self.fit_intercept))).value
-        U = np.linalg.eigh(moment)[1][:, -k:]
-        options = {"maxiter": self.max_iterations, "ftol": 1e-14, "gtol": 1e-10}
-        start = np.concatenate([mean, U.ravel()])
-        with np.errstate(all="ignore"):  # one person's numbers may be too large to have a squared error
-            found = minimize(objective, start, jac=True, method="L-BFGS-B", options=options).x
-        found = found if np.isfinite(found).all() else start
-        mean, U = found[:d], found[d:].reshape(d, k)
+        least = 0 if self.shared_mean or self.fit_intercept else 1
+        check_rank(self.rank, users.n_features, "NonPrivateFedRep", least)
+        model = mixed_model(users, self.rank, self.fit_intercept, self.shared_mean, self.max_iterations)
         return Billboard(
-            embedding=np.ascontiguousarray(np.linalg.qr(U)[0]),
-            mean=mean if self.shared_mean else None,
-            intercept=intercept,
+            embedding=model.embedding,
+            mean=model.coef,
+            intercept=model.intercept,
             fit_intercept=self.fit_intercept,
             feature_names=users.feature_names,
             statement=Statement(
-                "FedRep", "non-private", np.inf, 0.0, users.n_users, d, False, "none", (), parameters={"rank": k}
+                "FedRep", "non-private", np.inf, 0.0, users.n_users, users.n_features, False, "none", (),
+                parameters={"rank": self.rank},
             ),
-        )
+            head_kind=PosteriorHeads(),
+            spread=model.spread,
+            noise=model.noise,
+        )  # fmt: skip
+
+
+def mixed_model(
+    users: Population, rank: int, own_intercept: bool, shared_mean: bool, max_iterations: int
+) -> SharedModel:
+    """Maximum likelihood for people's parts h ~ N(0, S), in coordinates in which features vary alike.
+
+    Each iteration takes a step on U and w₀ and one of scoring on S and s²; it ends when the noise rests.
+    """
+    d = users.n_features
+    seen, transform = _even(users, own_intercept)
+    energy = _middle(seen.sum(FeatureEnergies(own_intercept)))
+    model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
+    noise = _middle(seen.sum(LabelEnergies(model)))
+    model = replace(model, noise=noise, spread=weak_spread(model, noise, energy))
+    model = _climb(seen, model, energy, max_iterations if rank == 0 else FIRST_ITERATIONS)
+    if rank:
+        bare = replace(model, spread=None)
+        moment = seen.sum(SparseDirections(bare, np.arange(d)) if users.sparse else Directions(bare)).value
+        moment = without_single_features(moment, rank, 0.0) if shared_mean or users.sparse else moment
+        model = with_directions(model, np.linalg.eigh(moment)[1][:, -rank:], energy)
+        model = _climb(seen, model, energy, max_iterations)
+    coef = None if model.coef is None else coefficients_for_features(transform, model.coef)
+    return orthonormal(replace(model, embedding=coefficients_for_features(transform, model.embedding), coef=coef))
+
+
+def _climb(users: Population, model: SharedModel, energy: float, max_iterations: int) -> SharedModel:
+    noise = np.inf
+    for t in range(max_iterations):
+        sums = users.sum(Likelihood(model))
+        per_row = 1.0 / max(sums.n_rows, 1)
+        steps: dict[str, Any] = {}
+        if model.rank:
+            steps["embedding"] = np.ascontiguousarray(model.embedding + STEP * per_row / energy * sums.of_embedding)
+        if model.coef is not None:
+            steps["coef"] = model.coef + per_row / energy * sums.of_mean
+            steps["intercept"] = model.intercept + per_row * sums.of_intercept * model.own_intercept
+        if not all(np.isfinite(value).all() for value in (*steps.values(), sums.moments)):
+            break
+        model = better_prior(replace(model, **steps), sums.moments, 0.0, users.n_users, 1.0)
+        if t > FIRST_ITERATIONS and abs(model.noise / noise - 1.0) < AT_REST:
+            break
+        noise = model.noise
+    return model
+
+
+def _even(users: Population, own_intercept: bool) -> tuple[Population, np.ndarray | None]:
+    """People in coordinates in which features vary alike, and these."""
+    if users.sparse:
+        assert isinstance(users, Users)  # others have no sparse rows
+        shares = np.maximum(users.sum(FeatureFrequencies()).value, 1e-300)
+        scales = 1.0 / np.sqrt(len(shares) * np.maximum(shares / shares.sum(), 1e-6 / len(shares)))
+        return users.scaled(scales), scales
+    values, Q = np.linalg.eigh(users.sum(FeatureMoments(own_intercept)).value)
+    if not values[-1] > 0.0:
+        return users, None
+    values = np.maximum(values, 0.01 * values.mean())  # one-hot rows do not vary in one direction
+    transform = np.ascontiguousarray((Q * np.sqrt(values.mean() / values)) @ Q.T)
+    return seen_in_coordinates(users, transform), transform
+
+
+def _middle(sizes: SizeCounts) -> float:
+    """The median of what was counted by the bins of its square root; one where nobody has any."""
+    below = np.cumsum(sizes.counts[1:])
+    return lower_edge(1.5 + int(np.argmax(below >= below[-1] / 2))) ** 2 if below[-1] > 0 else 1.0

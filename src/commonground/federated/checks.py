@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from commonground.clipping.grid import N_BINS, lower_edge
-from commonground.clipping.sums import BinnedSums, DirectionSums, PositiveSums, SizeCounts
+from commonground.clipping.sums import BinnedSums, ConeSums, DirectionSums, PositiveSums, SizeCounts
 from commonground.data.users import Block
 
 ROOM = 1.01  # rounding is far below; a bound that is off by this much changes nothing
@@ -89,6 +89,7 @@ def _check_moments(sums: PositiveSums, people: int) -> None:
 
 _CHECKS: dict[type, Any] = {
     BinnedSums: _check_binned,
+    ConeSums: lambda sums, people: _check_norm(sums.value, people * sums.clip_norm),
     DirectionSums: _check_directions,
     PositiveSums: _check_moments,
     SizeCounts: lambda sums, people: _check_counts(sums.counts, people),

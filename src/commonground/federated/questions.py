@@ -10,13 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from commonground.clipping.sums import BinnedSums, DirectionSums, PositiveSums, SizeCounts
+from commonground.clipping.sums import BinnedSums, ConeSums, DirectionSums, PositiveSums, SizeCounts
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import EmbeddingGradients, MeanFeatures, MeanGradients
-from commonground.statistics.own_heads import HeadDirections, HeadNoise
+from commonground.statistics.labels import LabelEnergies, LabelMeans
+from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
+from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import WINDOW, Statistic
 from commonground.statistics.whitened import WhitenedGradients
@@ -31,12 +33,14 @@ CATALOGUE: dict[str, type[Statistic[Any]]] = {
     statistic.__name__: statistic
     for statistic in (
         ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments, EmbeddingMomentSizes,
-        FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, MeanFeatures, MeanGradients,
-        ResidualGradients, ScaleProfiles, SignedLabels, WhitenedGradients,
+        FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies, LabelMeans,
+        LabelNoise, MeanFeatures, MeanGradients, PosteriorGradients, PosteriorMoments, ResidualGradients,
+        ScaleProfiles, SignedLabels, WhitenedGradients,
     )
 }  # fmt: skip
 METHODS: dict[type, tuple[str, ...]] = {  # what a node that adds its own noise makes of a sum
     BinnedSums: ("whole_histogram", "histogram", "clipped_at"),
+    ConeSums: ("bounded",),
     DirectionSums: ("bounded",),
     PositiveSums: ("bounded",),
     SizeCounts: ("bounded",),

@@ -32,10 +32,10 @@ HEAD, SHARED, OWN = 0, 1, 2
 
 def keep_best(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray,
+    prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray, fewest_rows: int = FEWEST_ROWS,
 ) -> OwnModels:  # fmt: skip
     """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned."""
-    kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually)
+    kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows)
     alone = np.flatnonzero(kept == OWN)
     coef, finite = _fit_own(block.X, block.y, block.offsets, alone, int(local_intercept), STRENGTHS)
     # Who has numbers too large for a model of her own is left with what is shared.
@@ -107,9 +107,9 @@ def _mean_square(values, exponent):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually):  # type: ignore[no-untyped-def]
+def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
     m, k = X.shape[0], U.shape[1]
-    if m < FEWEST_ROWS:
+    if m < fewest_rows:
         return usually
     shared_intercept, local_intercept = intercepts
     A, r, missed, errors = np.zeros((m, k)), np.empty(m), np.empty(m), np.full(3, math.inf)
@@ -137,20 +137,22 @@ def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually):  # type:
 
 
 @kernel(parallel=True, error_model="numpy")
-def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually):  # type: ignore[no-untyped-def]
+def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
     kept = np.empty(offsets.shape[0] - 1, np.int64)
     for j in prange(kept.shape[0]):
         mine = slice(offsets[j], offsets[j + 1])
-        kept[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually)
+        kept[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually, fewest_rows)
     return kept
 
 
 def choose(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    prior: np.ndarray | None, usually: int,
+    prior: np.ndarray | None, usually: int, fewest_rows: int = FEWEST_ROWS,
 ) -> np.ndarray:  # fmt: skip
     """HEAD, SHARED or OWN for each person of the block; ``usually`` is what she keeps when nothing else is clearly better."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
     intercepts = float(intercept), int(local_intercept)
-    return _choose(block.X, block.y, block.offsets, U, w, intercepts, prior is not None, STRENGTHS, usually)
+    return _choose(
+        block.X, block.y, block.offsets, U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows
+    )

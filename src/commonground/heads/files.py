@@ -14,7 +14,7 @@ from commonground.data.features import check_features
 from commonground.data.tables import write_table
 from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, UnknownUserError
-from commonground.heads.table import HeadTable, OwnModels
+from commonground.heads.table import Doubts, HeadTable, OwnModels
 
 if TYPE_CHECKING:
     from commonground.billboard.board import Billboard
@@ -61,7 +61,13 @@ class Heads:
         for person, coef in zip(heads.own.people, heads.own.coef, strict=True):
             alone[person] = coef
         own = pa.array(alone, pa.list_(pa.float64()))
-        table = pa.table({"user": self.ids, "weights": weights, "intercept": heads.intercepts, "own": own})
+        columns = {"user": self.ids, "weights": weights, "intercept": heads.intercepts, "own": own}
+        if heads.doubts is not None:
+            size = heads.doubts.covariances.shape[1]
+            starts = pa.array(size * np.arange(len(self.ids) + 1))
+            columns["covariance"] = pa.LargeListArray.from_arrays(starts, pa.array(heads.doubts.covariances.ravel()))
+            columns["noise"] = pa.array(heads.doubts.noises)
+        table = pa.table(columns)
         table = table.replace_schema_metadata({_FINGERPRINT: board.fingerprint, _CHECKSUM: self._checksum()})
         if Path(path).suffix.lower() != ".parquet":
             raise InputError(
@@ -81,7 +87,13 @@ class Heads:
                 np.flatnonzero(alone.is_valid()),
                 np.asarray(alone.drop_null().flatten()).reshape(-1, board.n_features + 1),
             )
-            kept = HeadTable(weights, np.asarray(table.column("intercept")), own)
+            doubts = None
+            if "noise" in table.column_names:
+                halves = np.asarray(table.column("covariance").combine_chunks().flatten())
+                doubts = Doubts(
+                    halves.reshape(table.num_rows, -1 if len(halves) else 0), np.asarray(table.column("noise"))
+                )
+            kept = HeadTable(weights, np.asarray(table.column("intercept")), own, doubts)
             heads = cls(table.column("user").combine_chunks(), kept)
             checksum, metadata = heads._checksum(), table.schema.metadata or {}
         except (OSError, KeyError, ValueError, TypeError, AttributeError, pa.ArrowException) as problem:
@@ -103,4 +115,6 @@ class Heads:
         heads, everything = self.table, hashlib.sha256(repr(self.ids.to_pylist()).encode("utf-8", "surrogatepass"))
         everything.update(repr(heads.shape).encode() + heads.weights.tobytes() + heads.intercepts.tobytes())
         everything.update(heads.own.people.tobytes() + heads.own.coef.tobytes())
+        if heads.doubts is not None:
+            everything.update(heads.doubts.covariances.tobytes() + heads.doubts.noises.tobytes())
         return everything.hexdigest()

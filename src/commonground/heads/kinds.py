@@ -16,8 +16,9 @@ from commonground.heads.arithmetic import shorten
 from commonground.heads.choice import HEAD, OWN, keep_best
 from commonground.heads.convex import fit_convex_heads
 from commonground.heads.halves import second_half_heads, second_half_margin_heads
+from commonground.heads.posterior import fit_posterior_heads
 from commonground.heads.ridge import fit_heads
-from commonground.heads.table import HeadTable, OwnModels
+from commonground.heads.table import Doubts, HeadTable, OwnModels
 from commonground.losses import LOSSES
 
 if TYPE_CHECKING:
@@ -53,6 +54,11 @@ class HeadKind:
         """(people, k) heads and (people,) own intercepts."""
         raise NotImplementedError
 
+    @property
+    def on_shared_part_only(self) -> "HeadKind":
+        """The same kind, without models of people's own rows in place of heads."""
+        return replace(self, local_choice=False) if "local_choice" in asdict(self) else self  # type: ignore[call-arg]
+
     def to_json(self) -> dict[str, Any]:
         return {"kind": self.name, **asdict(self)}
 
@@ -77,6 +83,32 @@ class RidgeHeads(HeadKind):
             usually = OWN if board.statement.sharing_pays is False else HEAD
             own = keep_best(block, *_shared(board), board.prior, usually, weights, intercepts)
         return HeadTable(weights, intercepts, own)
+
+
+@dataclass(frozen=True)
+class PosteriorHeads(HeadKind):
+    """The posterior mean of her own part, given the board's ``spread`` and ``noise`` (``posterior``).
+
+    Parameters
+    ----------
+    local_choice : bool, default=False
+        Who has rows enough for a model of all features, twice as many as there are, may keep one of her own where it is clearly
+        better on rows that she leaves out (``choice``).
+    """
+
+    name: ClassVar[str] = "posterior"
+    local_choice: bool = False
+
+    def fit(self, block: Block, board: "Billboard") -> HeadTable:
+        assert board.spread is not None
+        assert board.noise is not None
+        weights, intercepts, *doubts = fit_posterior_heads(block, *_shared(board), board.spread, board.noise)
+        own = OwnModels.nobody(board.n_features)
+        enough = 2 * (board.n_features + 1)
+        if self.local_choice and not block.sparse and (np.diff(block.offsets) >= enough).any():
+            prior = ridge_matrix(board.spread, board.noise, board.rank)
+            own = keep_best(block, *_shared(board), prior, HEAD, weights, intercepts, enough)
+        return HeadTable(weights, intercepts, own, Doubts(*doubts))
 
 
 @dataclass(frozen=True)
@@ -128,7 +160,7 @@ class MarginHeads(HeadKind):
         return second_half_margin_heads(block.X, block.y, block.offsets, P, *bounds), np.zeros(block.n_users)
 
 
-KINDS = {kind.name: kind for kind in (RidgeHeads, ConvexHeads, SecondHalfHeads, SignHeads, MarginHeads)}
+KINDS = {kind.name: kind for kind in (RidgeHeads, PosteriorHeads, ConvexHeads, SecondHalfHeads, SignHeads, MarginHeads)}
 
 
 def head_kind_in(document: dict[str, Any]) -> HeadKind:
@@ -142,6 +174,14 @@ def head_kind_in(document: dict[str, Any]) -> HeadKind:
     if "head_bound" in public:
         return MarginHeads(public["head_bound"], public["feature_bound"]) if paper else SignHeads(public["head_bound"])
     return SecondHalfHeads() if paper else RidgeHeads(bool(document.get("local_choice", False)))
+
+
+def ridge_matrix(spread: np.ndarray, noise: float, rank: int) -> np.ndarray | None:
+    """Λ = s² S⁻¹ of heads, whose intercepts come first in S; None where there are no heads."""
+    if rank == 0:
+        return None
+    values, Q = np.linalg.eigh(spread[len(spread) - rank :, len(spread) - rank :])
+    return np.asarray(noise * (Q / np.maximum(values, 1e-12 * max(values[-1], 1e-300))) @ Q.T)
 
 
 def _shared(board: "Billboard") -> tuple[np.ndarray, np.ndarray | None, float, bool]:

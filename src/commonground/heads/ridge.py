@@ -27,8 +27,8 @@ from commonground.heads.arithmetic import (
     forward,
     gram_of,
     rescale,
-    row_products,
 )
+from commonground.statistics.kernels.products import row_products
 
 # Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
 STRENGTHS = np.array([1e-4, 1e-3, 1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 1e4])

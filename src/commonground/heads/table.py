@@ -1,6 +1,9 @@
 """Heads of one person and of many, and what they answer: one place that says whose a row of numbers is."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +13,7 @@ from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.errors import InputError
 from commonground.heads.arithmetic import coefficients_in_place, row_scores, shared_scores
+from commonground.heads.posterior import prediction_variances
 
 if TYPE_CHECKING:
     from commonground.billboard.board import Billboard
@@ -24,18 +28,49 @@ class Head:
     weights: np.ndarray  # (k,) own coefficients on the embedding
     schema: Schema | None = None  # the board's: rows are then given as the table has them, and answers stay in range
     log_odds: bool = False  # these have no range
+    std_of: Callable[[Any], np.ndarray] | None = None  # of fresh labels of rows; None where a head does not know
 
     def __repr__(self) -> str:
         return "<Head: private>"
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Her labels for rows X; with ``return_std`` also the standard deviation of each about its prediction."""
+        X = self._features(X)
+        answers = shared_scores(X, self.coef, self.intercept)
+        if self.schema is not None and not self.log_odds:
+            answers = self.schema.in_label_range(answers)
+        if not return_std:
+            return answers
+        if self.std_of is None:
+            raise InputError(
+                "this head is not a posterior, and does not know how far off it may be. Leave return_std out."
+            )
+        return answers, self.std_of(X)
+
+    def interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """(rows, 2) lower and upper ends between which a fresh label lies with this probability."""
+        answers, std = self.predict(X, return_std=True)
+        return interval_of(answers, std, level)
+
+    def _features(self, X: Any) -> Any:
         if self.schema is not None:
-            answers = shared_scores(self.schema.encode(X), self.coef, self.intercept)
-            return answers if self.log_odds else self.schema.in_label_range(answers)
+            return self.schema.encode(X)
         X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
         if X.ndim != 2 or X.shape[1] != len(self.coef):
             raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
-        return shared_scores(X, self.coef, self.intercept)
+        return X
+
+
+def interval_of(answers: np.ndarray, std: np.ndarray, level: float) -> np.ndarray:
+    """(rows, 2) ends of the interval in which a normal label of this mean and standard deviation lies with this probability.
+
+    >>> interval_of(np.array([0.0]), np.array([1.0]), 0.9).round(3).tolist()
+    [[-1.645, 1.645]]
+    """
+    if not 0.0 < level < 1.0:
+        raise InputError(f"the level of an interval must be between 0 and 1, got {level!r}.")
+    reach = NormalDist().inv_cdf(0.5 + level / 2) * std
+    return np.column_stack([answers - reach, answers + reach])
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,6 +104,23 @@ class OwnModels:
         return np.where(self.people[at] == position, at, -1)
 
 
+@dataclass(frozen=True, repr=False)
+class Doubts:
+    """What is not known of people's own parts: the covariances of their posteriors. Private, as they are."""
+
+    covariances: np.ndarray  # (n, q(q + 1)/2) lower halves, row by row; intercept first, where people have one
+    noises: np.ndarray  # (n,) variance of her labels about her model
+
+    def __repr__(self) -> str:
+        return "<Doubts: private>"
+
+    @classmethod
+    def of_blocks(cls, parts: "list[Doubts]") -> "Doubts":
+        return cls(
+            np.concatenate([part.covariances for part in parts]), np.concatenate([part.noises for part in parts])
+        )
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class HeadTable:
     """Everybody's head on one billboard; row j belongs to person j alone.
@@ -83,11 +135,14 @@ class HeadTable:
         On top of the shared intercept.
     own : OwnModels
         Of those who do better alone.
+    doubts : Doubts or None, default=None
+        What is not known of heads, where they are posteriors.
     """
 
     weights: np.ndarray
     intercepts: np.ndarray
     own: OwnModels
+    doubts: Doubts | None = None
 
     def __repr__(self) -> str:
         return "<HeadTable: private>"
@@ -109,13 +164,15 @@ class HeadTable:
     def fit(cls, board: "Billboard", users: Population) -> "HeadTable":
         """A head for each person from her own rows, or what serves her better, of the kind that the board names."""
         weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
-        alone = []
+        alone, doubts = [], []
         everybody = users if users.weights is None else users.weighted(np.ones(users.n_users))  # also who takes no part
         for block in everybody.blocks():
             here, heads = slice(block.first, block.first + block.n_users), board.head_kind.fit(block, board)
             weights[here], intercepts[here] = heads.weights, heads.intercepts
             alone.append((block.first, heads.own))
-        return cls(weights, intercepts, OwnModels.of_blocks(alone))
+            if heads.doubts is not None:
+                doubts.append(heads.doubts)
+        return cls(weights, intercepts, OwnModels.of_blocks(alone), Doubts.of_blocks(doubts) if doubts else None)
 
     def predict(self, board: "Billboard", X: Any, position: np.ndarray) -> np.ndarray:
         """Each row by its person's own model, given her position; by the shared part where that is -1."""
@@ -128,6 +185,28 @@ class HeadTable:
             intercepts[alone] = self.own.coef[own_of[alone], -1]
             return np.asarray(scores + intercepts)
 
+    def std(self, board: "Billboard", X: Any, position: np.ndarray) -> np.ndarray:
+        """The standard deviation of a fresh label of each row, by its person's posterior; by the prior where that is -1."""
+        if self.doubts is None or board.spread is None or board.noise is None:
+            raise InputError(
+                f"heads of the kind {board.head_kind.name!r} do not know how far off they may be. Train with a recipe whose "
+                "heads are posteriors (the default of PrivateFedRep)."
+            )
+        doubts = self.doubts
+        place = np.asarray(position)
+        return np.sqrt(
+            prediction_variances(
+                X,
+                board.embedding,
+                board.fit_intercept,
+                place,
+                doubts.covariances,
+                doubts.noises,
+                board.spread,
+                board.noise,
+            )
+        )
+
     def head(self, board: "Billboard", position: int) -> Head:
         """What is hers alone: shared and own parts put together, or the model of her own rows."""
         weights, alone = self.weights[position], int(self.own.of(np.array([position]))[0])
@@ -136,4 +215,8 @@ class HeadTable:
         coef = np.empty(board.n_features)
         mean = np.zeros(len(coef)) if board.mean is None else np.ascontiguousarray(board.mean, dtype=np.float64)
         coefficients_in_place(mean, np.ascontiguousarray(board.embedding, dtype=np.float64), weights, coef)
-        return Head(coef, board.intercept + float(self.intercepts[position]), weights)
+        std_of = None if self.doubts is None else partial(self._std_of_one, board, position)
+        return Head(coef, board.intercept + float(self.intercepts[position]), weights, std_of=std_of)
+
+    def _std_of_one(self, board: "Billboard", position: int, X: Any) -> np.ndarray:
+        return self.std(board, X, np.full(X.shape[0], position))

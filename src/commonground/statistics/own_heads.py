@@ -18,8 +18,8 @@ from commonground.statistics.statistic import SharedModel, Statistic
 
 
 @kernel(error_model="numpy")
-def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept, directions, ratios):  # type: ignore[no-untyped-def]
-    """Unit vectors along people's heads, and k s²/‖v‖² with s² the variance of their residuals; zero where there is none."""
+def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept, directions, ratios, noises):  # type: ignore[no-untyped-def]
+    """Unit vectors along people's heads, k s²/‖v‖² with s² the variance of their residuals, and s²; zero where there is none."""
     n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
@@ -45,20 +45,21 @@ def _heads(X, y, offsets, Ut, w, shared_intercept, local_intercept, directions, 
                 noise += (r[i] - explained[i]) * (r[i] - explained[i])
             for a in range(k):
                 directions[j, a] = v[a] / np.sqrt(squared)
+            noises[j] = noise / dof
             ratios[j] = k * noise / dof / squared
 
 
-def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     Ut = np.ascontiguousarray(model.embedding.T)
 
-    def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
-        given = np.zeros((some.n_users, len(Ut))), np.zeros(some.n_users)
+    def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        given = np.zeros((some.n_users, len(Ut))), np.zeros(some.n_users), np.zeros(some.n_users)
         intercepts = float(model.intercept), int(model.own_intercept)
         _heads(some.X, some.y, some.offsets, Ut, model.slopes, *intercepts, *given)
         return given
 
-    directions, ratios = over_chunks(block, of_chunk)
-    return directions, ratios
+    directions, ratios, noises = over_chunks(block, of_chunk)
+    return directions, ratios, noises
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,3 +83,14 @@ class HeadNoise(Statistic[SizeCounts]):
     def of(self, block: Block) -> SizeCounts:
         ratios = _run(block, self.model)[1]
         return SizeCounts(np.bincount(bins_of(ratios), block.person_weights, minlength=N_BINS))
+
+
+@dataclass(frozen=True, eq=False)
+class LabelNoise(Statistic[SizeCounts]):
+    """How many people have which s², the variance of their labels about their least-squares head."""
+
+    gives = SizeCounts
+    model: SharedModel
+
+    def of(self, block: Block) -> SizeCounts:
+        return SizeCounts(np.bincount(bins_of(_run(block, self.model)[2]), block.person_weights, minlength=N_BINS))

@@ -6,10 +6,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from commonground.clipping.grid import N_BINS, bins_of
-from commonground.clipping.sums import FeatureShares, SizeCounts
+from commonground.clipping.grid import CHUNK, N_BINS, bins_of
+from commonground.clipping.sums import DirectionSums, FeatureShares, SizeCounts
 from commonground.data.population import Block
-from commonground.statistics.statistic import Statistic
+from commonground.statistics.kernels.products import row_products
+from commonground.statistics.statistic import SharedModel, Statistic
 
 
 def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
@@ -45,3 +46,38 @@ class FeatureFrequencies(Statistic[FeatureShares]):
         with np.errstate(over="ignore", invalid="ignore"):
             energies = _sum_per_person(block, X.power(2))
         return FeatureShares.of(energies, block.person_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class SparseDirections(Statistic[DirectionSums]):
+    """Σ_j u_j u_jᵀ over people, u_j the direction of X_jᵀ r_j on some features, r_j what the shared part leaves of her labels.
+
+    For one-hot rows it is what ``Directions`` gives of those features, in time and memory of the non-zeros.
+    """
+
+    gives = DirectionSums
+    takes_no_directions = True
+    model: SharedModel
+    features: np.ndarray  # positions
+
+    def of(self, block: Block) -> DirectionSums:
+        model, m = self.model, np.diff(block.offsets)
+        X: Any = block.X.astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            r = block.y - (row_products(X, model.slopes[:, None])[:, 0] + model.intercept)
+            if model.own_intercept:
+                person = np.repeat(np.arange(block.n_users), m)
+                r = r - (np.bincount(person, r, block.n_users) / np.maximum(m, 1))[person]
+            X.data = X.data * np.repeat(r, np.diff(X.indptr))
+            pulled = _sum_per_person(block, X)[:, self.features]
+            total = None
+            for start in range(0, block.n_users, 8 * CHUNK):
+                people = slice(start, start + 8 * CHUNK)
+                rows = pulled[people].toarray()
+                norms = np.sqrt((rows * rows).sum(axis=1))
+                usual = (norms > 1e-100) & (norms < np.inf)
+                rows = np.where(usual[:, None], rows / np.where(usual, norms, 1.0)[:, None], 0.0)
+                part = DirectionSums.of(rows, block.person_weights[people])
+                total = part if total is None else total + part
+        assert total is not None  # a block has people
+        return total

@@ -57,6 +57,7 @@ Vector = Annotated[np.ndarray, Kind("vector", lambda value, d: _array(value, d))
 Frame = Annotated[np.ndarray, Kind("frame", lambda value, d: _columns(value, d, 1))]
 Embedding = Annotated[np.ndarray, Kind("embedding", lambda value, d: _columns(value, d, 0))]
 Transform = Annotated[np.ndarray, Kind("transform", lambda value, d: _array(value, d) or _array(value, d, d))]
+Square = Annotated[np.ndarray, Kind("square", lambda value, d: _array(value, *[min(len(value), d + 1)] * 2))]
 LossName = Annotated[str, Kind("loss", lambda value, d: type(value) is str and value in LOSSES)]
 # The first bin of a window that lies on the grid; bin 0 is for those who contribute nothing.
 WindowStart = Annotated[int, Kind("window_start", _window_start)]
@@ -80,16 +81,27 @@ class SharedModel:
     intercept : float, default=0.0
     own_intercept : bool, default=False
         Whether everybody has an intercept of her own beside it.
+    spread : array of shape (q, q), default=None
+        S, the covariance of people's own parts: their intercepts first, where they have one, then their v. None: not known.
+    noise : float, default=1.0
+        s², the variance of labels about a person's own model; of use with ``spread`` only.
     """
 
     embedding: Embedding
     coef: Vector | None = None
     intercept: Number = 0.0
     own_intercept: Flag = False
+    spread: Square | None = None
+    noise: Number = 1.0
 
     @property
     def rank(self) -> int:
         return self.embedding.shape[1]
+
+    @property
+    def has_usable_prior(self) -> bool:
+        """Whether the spread, if there is one, is of the right size, and the noise above zero."""
+        return self.spread is None or (len(self.spread) == self.rank + self.own_intercept and self.noise > 0.0)
 
     @property
     def slopes(self) -> np.ndarray:
@@ -161,6 +173,8 @@ def _made(kind: Any, left: dict[str, Any], prefix: str, d: int, catalogue: Any, 
                 raise ValueError(f"{at} of {kind.__name__} is not a {allowed.name} that it allows")
             values[name] = float(value) if allowed.name == "number" else value
     model = values.get("model")
+    if model is not None and not model.has_usable_prior:
+        raise ValueError(f"{prefix}model.spread of {kind.__name__} is not that of its embedding")
     if model is not None and model.rank < 1 and not kind.takes_no_directions:
         raise ValueError(f"{prefix}model.embedding of {kind.__name__} is not a frame that it allows")
     return kind(**values)

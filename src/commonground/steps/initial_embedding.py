@@ -28,9 +28,8 @@ def release_initial_embedding(
     """Its top-k eigenvectors, (d, k); ``rank="auto"``: as many as stand out of the noise."""
     moment, noise_std = release_direction_moment(users, model, gate, mu)
     eigenvalues, Q = np.linalg.eigh(moment)
-    if isinstance(rank, str):
-        rank = visible_rank(eigenvalues, noise_std, users.total_weight)
-    return np.ascontiguousarray(Q[:, -rank:])
+    k = max(1, visible_rank(eigenvalues, noise_std, users.total_weight)) if isinstance(rank, str) else rank
+    return np.ascontiguousarray(Q[:, -k:])
 
 
 def release_direction_moment(users: Population, model: SharedModel, gate: Gate, mu: float) -> tuple[np.ndarray, float]:

@@ -94,11 +94,10 @@ def sharing_pays(users: Population, rank: int, budget: Budget) -> bool:
 
 
 def recipe_for_few(
-    users: Population, rank: int | Literal["auto"], own_intercept: bool, known: float, budget: Budget, gate: Gate,
-    verbose: bool,
-) -> SharedModel:  # fmt: skip
+    users: Population, rank: int | Literal["auto"], known: float, budget: Budget, gate: Gate, verbose: bool
+) -> SharedModel:
     """The shared model; ``known``: S above, from public numbers."""
-    model = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, own_intercept)
+    model = SharedModel(np.zeros((users.n_features, 0)))
     mu = plan_for_few(known).costs(budget)
     with progress_bar("training", N_ROUNDS, verbose) as advance:
         if isinstance(rank, str):  # a first look alone would have to tell it

@@ -12,12 +12,12 @@ from commonground.data.population import Population
 from commonground.engines.device import on_device
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
 from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
-from commonground.estimators.fedrep.sparse import sparse_recipe
 from commonground.gate import Gate
-from commonground.heads.kinds import RidgeHeads, SecondHalfHeads
+from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
 
@@ -168,13 +168,14 @@ class PrivateFedRep(PersonalModel):
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         if not self._finds_rank or self.recipe == "paper":
-            check_rank(self.rank, users.n_features, "PrivateFedRep")
+            least = 0 if self.recipe != "paper" and (self.shared_mean or self.fit_intercept) else 1
+            check_rank(self.rank, users.n_features, "PrivateFedRep", least)
         if not users.sparse:
             check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         users = on_device(users, self.device)
-        model, prior = self._recipe(users, budget, gate)
-        pays = None if users.sparse else sharing_pays(users, model.rank, budget)
+        model = self._recipe(users, budget, gate)
+        pays = None if users.sparse or not model.rank else sharing_pays(users, model.rank, budget)
         statement = Statement.of_fit(
             gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=model.rank
         )
@@ -185,24 +186,30 @@ class PrivateFedRep(PersonalModel):
             fit_intercept=model.own_intercept,
             feature_names=users.feature_names,
             statement=replace(statement, sharing_pays=pays),
-            head_kind=SecondHalfHeads() if self.recipe == "paper" else RidgeHeads(bool(self.local_choice)),
-            prior=prior,
+            head_kind=self._head_kind(model),
+            spread=model.spread,
+            noise=None if model.spread is None else model.noise,
         )
 
-    def _recipe(self, users: Population, budget: Budget, gate: Gate) -> tuple[SharedModel, np.ndarray | None]:
-        """Which of the recipes trains, from public numbers alone; the model, and the prior of heads where one is released."""
+    def _head_kind(self, model: SharedModel) -> HeadKind:
+        if self.recipe == "paper":
+            return SecondHalfHeads()
+        return (RidgeHeads if model.spread is None else PosteriorHeads)(bool(self.local_choice))
+
+    def _recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
+        """Which of the recipes trains, from public numbers alone."""
         if self.recipe == "paper":  # has neither a mean nor intercepts
             settings = self.paper_settings or PaperSettings()
-            return SharedModel(paper_embedding(users, int(self.rank), budget, gate, settings)), None
+            return SharedModel(paper_embedding(users, int(self.rank), budget, gate, settings))
         if self.recipe != "default":
             raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
-        own_intercept, how = self.fit_intercept, (budget, gate, self.verbose)
-        if users.sparse:
-            return sparse_recipe(users, int(self.rank), own_intercept, self.shared_mean, self.n_rounds, *how), None
+        how = budget, gate, self.verbose
+        if users.sparse or self.shared_mean or self.fit_intercept:
+            return default_recipe(users, self.rank, self.fit_intercept, self.shared_mean, self.n_rounds, *how)
         k = EXPECTED_RANK if self._finds_rank else int(self.rank)
         known = information(users.total_weight, users.n_features, k, budget.mu)
-        if known < MANY_PEOPLE_FROM and self.n_rounds is None and not self.shared_mean:
-            return recipe_for_few(users, self.rank, own_intercept, known, *how), None
-        return recipe_for_many(users, self.rank, own_intercept, self.shared_mean, self.n_rounds, *how)
+        if known < MANY_PEOPLE_FROM and self.n_rounds is None:
+            return recipe_for_few(users, self.rank, known, *how)
+        return recipe_for_many(users, self.rank, self.n_rounds, *how)

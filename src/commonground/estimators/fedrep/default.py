@@ -1,0 +1,272 @@
+"""Private FedRep's default recipe, for dense and sparse rows alike: rounds on the likelihood of everybody's labels.
+
+Person j's labels are y = w₀ᵀx + c + b_j + (Uᵀx)ᵀv_j + e, her own part (b_j, v_j) ~ N(0, S), e ~ N(0, s²). Released, in this
+order: coordinates in which features vary alike; a level c of labels; a first w₀; a first U, from everybody's own direction;
+rounds that improve U, every fourth w₀; and, between them, looks at S and s² (``steps.prior``). In rounds people's own parts are
+averaged out by their posterior, so real people, who answer little and noisily, give honest gradients. U has the scale of people's
+coefficients; how long it is comes from S, a few numbers that are released far more precisely than any direction.
+
+**Guarantee.** Unit: a person, replaced by any other. What reads data passes the gate, at the shares of ``PLAN``: for dense rows
+clipped profiles of feature scales (2C, with histograms of sizes, √2) and moments of features (√2), for sparse ones the sum of
+people's feature shares (√2); histograms of feature and label energies (√2 each); people's mean labels (a histogram, √2, and the
+clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after one histogram that locates each); directions of
+people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.plan import Plan, Share
+from commonground.clipping.sums import BinnedSums, from_symmetric_half
+from commonground.data.population import Population
+from commonground.data.users import Users
+from commonground.denoise.shrinkage import signal_share
+from commonground.denoise.spectra import visible_rank, without_single_features
+from commonground.gate import Gate
+from commonground.progress import progress_bar
+from commonground.statistics.directions import Directions
+from commonground.statistics.labels import LabelMeans
+from commonground.statistics.posterior import PosteriorGradients
+from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
+from commonground.statistics.statistic import SharedModel
+from commonground.steps.coordinates import (
+    coefficients_for_features,
+    release_coordinates,
+    seen_in_coordinates,
+    share_of_correlations,
+)
+from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.prior import (
+    FIRST_DOUBT,
+    LATER_DOUBT,
+    first_prior,
+    orthonormal,
+    release_better_prior,
+    with_directions,
+)
+from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
+
+FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
+MEAN_ROUNDS = 2  # for a first w₀, before there is an embedding
+MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
+LEVEL_ROUNDS = 2
+LOOKS_AT_START = 2  # at the prior, once there are directions
+LOOK_EVERY = 4  # rounds
+STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
+START_FEATURES = 200  # of sparse rows: the most popular ones
+FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
+PLAN = Plan(
+    (
+        Share("features", 0.03, "how often each feature occurs (sparse rows)"),
+        Share("scales", 0.006, "scales of features, against each other (dense rows)"),
+        Share("correlations", 0.06, "moments of features; less where less is enough (dense rows)"),
+        Share("scale", 0.004, "how large features are: one number"),
+        Share("level locate", 0.003, "where people's mean labels lie on the whole grid: one histogram"),
+        Share("level sizes", 0.003, "a histogram that chooses the clip of mean labels", LEVEL_ROUNDS),
+        Share("level", 0.01, "clipped sums of people's mean labels", LEVEL_ROUNDS),
+        Share("spread", 0.004, "how far labels spread: one number"),
+        Share("mean locate", 0.004, "where gradient sizes of the shared mean lie: one histogram"),
+        Share("mean sizes", 0.008, "a histogram that chooses each round's clip", MEAN_ROUNDS),
+        Share("mean rounds", 0.12, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
+        Share("init", 0.27, "a first embedding, from everybody's own direction"),
+        Share("prior", 0.03, "first looks at the prior of people's own parts", MEAN_ROUNDS + LOOKS_AT_START),
+        Share("locate", 0.005, "where gradient sizes lie on the whole grid: one histogram"),
+        Share("sizes", 0.02, "a histogram that chooses each round's clip, all rounds together"),
+        Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
+        Share("later prior", 0.02, "looks at the prior between rounds; all together"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """People seen so that features vary alike, and the way back."""
+
+    users: Population
+    transform: np.ndarray | None  # z = T x, a matrix or a vector of scales
+    groups: (
+        np.ndarray
+    )  # (d,) int: features that about as many people have, up to a factor of four, have the same number
+    popular: np.ndarray  # positions of those that a first embedding is made on
+
+    def signal_in(self, gradient: np.ndarray, noise_std: float) -> np.ndarray:
+        """A released (d, …) gradient, each group of features times the share of it that is signal."""
+        kept = np.zeros_like(gradient)
+        for group in np.unique(self.groups):
+            here = gradient[self.groups == group]
+            kept[self.groups == group] = signal_share(here, noise_std, here.size) * here
+        return kept
+
+    def for_features(self, model: SharedModel) -> SharedModel:
+        """The model of z as one of x."""
+        coef = None if model.coef is None else coefficients_for_features(self.transform, model.coef)
+        return replace(model, embedding=coefficients_for_features(self.transform, model.embedding), coef=coef)
+
+
+def default_recipe(
+    users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, n_rounds: int | None,
+    budget: Budget, gate: Gate, verbose: bool,
+) -> SharedModel:  # fmt: skip
+    """The shared model, with the prior of heads and the noise of labels."""
+    plan = plan_for(users, rank, own_intercept, shared_mean, budget.mu)
+    mu = plan.costs(budget)
+    expected = 0 if rank == 0 else n_rounds or FIRST_ROUNDS + FEWEST_LATER
+    with progress_bar("training", expected + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
+        seen = _coordinates(users, own_intercept, gate, mu)
+        users, d = seen.users, users.n_features
+        energy = release_feature_energy(users, own_intercept, gate, mu["scale"])
+        model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
+        constant = (
+            energy**0.5 if shared_mean and own_intercept else 0.0
+        )  # as large as the features, which vary alike here
+        if constant:
+            model = _release_level(users, model, gate, mu)
+        model = first_prior(users, model, energy, gate, mu["spread"])
+        mean_edge = 0
+        if shared_mean:
+            gradients = partial(_gradients, users, True, constant)
+            mean_edge = locate_sizes(partial(gradients, model), gate, mu["mean locate"], "shared mean")
+            for t in range(MEAN_ROUNDS):
+                name = f"shared mean, round {t + 1}"
+                one_round = mu["mean sizes"], mu["mean rounds"]
+                gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name)
+                model, mean_edge = _better_mean(seen, model, gradient, energy, constant), gradient.edge
+                model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
+                advance()
+        if rank == 0:
+            for t in range(0 if shared_mean else LOOKS_AT_START):
+                model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
+            return orthonormal(seen.for_features(model))
+        directions = _initial_embedding(seen, rank, model, gate, mu["init"])
+        if directions.shape[1] == 0:
+            return orthonormal(seen.for_features(model))
+        model = with_directions(model, directions, energy)
+        for t in range(LOOKS_AT_START):
+            model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", FIRST_DOUBT)
+        gradients = partial(_gradients, users, False, 0.0)
+        edge = locate_sizes(partial(gradients, model), gate, mu["locate"], "embedding")
+        noise_before, last, t = model.noise, n_rounds or FIRST_ROUNDS, 0
+        while t < last:
+            name = f"round {t + 1}"
+            part = 1.0 if n_rounds else 0.5  # first rounds have half of what all of them may cost
+            of_all = (part / (last if n_rounds or t < FIRST_ROUNDS else last - FIRST_ROUNDS)) ** 0.5
+            one_round = mu["sizes"] * of_all, mu["rounds"] * of_all
+            if shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
+                of_mean = partial(_gradients, users, True, constant, model)
+                gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean")
+                model, mean_edge = _better_mean(seen, model, gradient, energy, constant), gradient.edge
+            else:
+                gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name)
+                edge = gradient.edge
+                step = seen.signal_in(gradient.value.T, gradient.noise_std)
+                U = model.embedding + STEP / (gradient.people * energy) * step
+                model = replace(model, embedding=np.ascontiguousarray(U))
+            t += 1
+            advance()
+            if t == last or t % LOOK_EVERY == 0:
+                mu_look = mu["later prior"] / (2 * -(-max(last - FIRST_ROUNDS, 1) // LOOK_EVERY)) ** 0.5
+                model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", LATER_DOUBT)
+            if not n_rounds and t == last == FIRST_ROUNDS:
+                last += later_rounds(noise_before, model.noise)
+    return orthonormal(seen.for_features(model))
+
+
+def plan_for(users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, mu: float) -> Plan:
+    """What each release may cost, from public numbers."""
+    plan = PLAN
+    if users.sparse:
+        plan = plan.without("scales").without("correlations")
+    else:
+        most = next(share.part for share in PLAN if share.name == "correlations")
+        part = share_of_correlations(users.total_weight, users.n_features, mu, most)
+        plan = plan.without("features").where("correlations", part=part)
+    looks = MEAN_ROUNDS * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
+    plan = plan.where("prior", repeats=looks)
+    plan = plan if shared_mean else plan.without("mean")
+    plan = plan if shared_mean and own_intercept else plan.without("level")
+    if rank == 0:
+        plan = plan.without("init").without("locate").without("sizes").without("rounds").without("later")
+        return plan.where("mean rounds", part=0.7) if shared_mean else plan
+    return plan
+
+
+def later_rounds(noise_before: float, noise_now: float) -> int:
+    """How many rounds are worth it after the first ones, from what is released: the more, the more they have found.
+
+    Where labels are mostly noise, their noise has hardly fallen; few rounds are then enough, and each of them tells more.
+    """
+    halvings = max(0.0, np.log2(noise_before / noise_now))
+    return int(np.clip(round(FEWEST_LATER + 5.0 * halvings), FEWEST_LATER, MOST_LATER))
+
+
+def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]) -> Coordinates:
+    everything = np.arange(users.n_features)
+    if not users.sparse:
+        transform = release_coordinates(users, own_intercept, gate, mu["scales"], mu.get("correlations", 0.0))
+        return Coordinates(seen_in_coordinates(users, transform), transform, np.zeros_like(everything), everything)
+    assert isinstance(users, Users)  # others have no sparse rows
+    released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
+    noise = released.noise_std
+    counts = np.maximum(released.value, 0.0) + FLOOR * noise
+    # Where the noise hides them all, its own size stands in for their sum.
+    shares = counts / max(float(released.value.sum()), noise * len(counts) ** 0.5)
+    # On this scale one step fits all features, and the error that noise of one size leaves in predictions is the least.
+    scales = 1.0 / np.sqrt(len(shares) * shares)
+    groups = np.floor(np.log2(shares) / 2).astype(int)
+    popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
+    return Coordinates(users.scaled(scales), scales, groups - groups.min(), popular)
+
+
+def _release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[str, float]) -> SharedModel:
+    """The model with the middle of people's mean labels as its intercept."""
+
+    def sums_from(model: SharedModel, lowest: int) -> BinnedSums:
+        return users.sum(LabelMeans(model, lowest))
+
+    edge = locate_sizes(partial(sums_from, model), gate, mu["level locate"], "level of labels")
+    for t in range(LEVEL_ROUNDS):
+        one_round = mu["level sizes"], mu["level"]
+        found = release_clipped(partial(sums_from, model), edge, gate, *one_round, f"level of labels {t + 1}")
+        share = signal_share(found.value, found.noise_std, 1)
+        model, edge = (
+            replace(model, intercept=model.intercept + share * float(found.value[0, 0]) / found.people),
+            found.edge,
+        )
+    return model
+
+
+def _initial_embedding(
+    seen: Coordinates, rank: int | Literal["auto"], model: SharedModel, gate: Gate, mu: float
+) -> np.ndarray:
+    """The top-k eigenvectors of the released moment of everybody's own direction, on popular features; zero on others."""
+    users, size = seen.users, len(seen.popular)
+    bare = replace(model, spread=None)
+    asked = SparseDirections(bare, seen.popular) if users.sparse else Directions(bare)
+    released = gate.release(users.sum(asked).bounded("initial embedding"), mu)
+    moment = from_symmetric_half(released.value, size)
+    if isinstance(rank, str):
+        rank = visible_rank(np.linalg.eigvalsh(moment), released.noise_std, users.total_weight)
+    U = np.zeros((users.n_features, rank))
+    if rank:
+        U[seen.popular] = np.linalg.eigh(without_single_features(moment, rank, released.noise_std))[1][:, -rank:]
+    return U
+
+
+def _better_mean(
+    seen: Coordinates, model: SharedModel, gradient: ClippedGradient, energy: float, constant: float
+) -> SharedModel:
+    """One step on w₀, and on the intercept where the gradient has an entry for it."""
+    d = len(model.slopes)
+    step = seen.signal_in(gradient.value[0, :d], gradient.noise_std) / (gradient.people * energy)
+    last = gradient.value[0, d:]
+    share = signal_share(last, gradient.noise_std, 1) if constant else 0.0
+    level = share * float(last.sum()) / (gradient.people * constant) if constant else 0.0
+    return replace(model, coef=model.slopes + step, intercept=model.intercept + level)
+
+
+def _gradients(users: Population, of_mean: bool, constant: float, model: SharedModel, lowest: int) -> BinnedSums:
+    return users.sum(PosteriorGradients(model, of_mean, constant, lowest))

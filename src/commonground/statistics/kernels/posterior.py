@@ -1,0 +1,105 @@
+"""What one person's rows say about her own part, given the prior of such parts: a normal posterior, in a few flops.
+
+Her labels, less the shared prediction, are r = Z h + e with h ~ N(0, S) her own part (the intercept first, then the coefficients
+on the embedding) and e ~ N(0, s²). With S = L Lᵀ and W = Z L it is h = L ξ, where ξ has the posterior mean (s² + WᵀW)⁻¹ Wᵀr and
+covariance s² (s² + WᵀW)⁻¹. Nothing is divided by S or s², so a prior that leaves no room in some direction is one like any other.
+Sums run in one fixed order, one person at a time.
+"""
+
+import math
+
+import numpy as np
+
+from commonground.compiled import kernel
+
+
+@kernel(error_model="numpy")
+def precision_factor(W, m, noise, L):  # type: ignore[no-untyped-def]
+    """Cholesky's L of s² + WᵀW, from the first m rows of W; False where there is none."""
+    q = W.shape[1]
+    for c in range(q):
+        for b in range(c + 1):
+            L[c, b] = noise if b == c else 0.0
+    for i in range(m):
+        for c in range(q):
+            for b in range(c + 1):
+                L[c, b] += W[i, c] * W[i, b]
+    for c in range(q):
+        for b in range(c):
+            L[c, c] -= L[c, b] * L[c, b]
+        if not (L[c, c] > 0.0 and L[c, c] < math.inf):
+            return False
+        L[c, c] = math.sqrt(L[c, c])
+        for a in range(c + 1, q):
+            for b in range(c):
+                L[a, c] -= L[a, b] * L[c, b]
+            L[a, c] /= L[c, c]
+    return True
+
+
+@kernel(error_model="numpy")
+def inverse_from_factor(L, inverse):  # type: ignore[no-untyped-def]
+    """(L Lᵀ)⁻¹, column by column."""
+    q = L.shape[0]
+    for column in range(q):
+        for c in range(q):
+            x = 1.0 if c == column else 0.0
+            for b in range(c):
+                x -= L[c, b] * inverse[b, column]
+            inverse[c, column] = x / L[c, c]
+        for c in range(q - 1, -1, -1):
+            x = inverse[c, column]
+            for b in range(c + 1, q):
+                x -= L[b, c] * inverse[b, column]
+            inverse[c, column] = x / L[c, c]
+
+
+@kernel(error_model="numpy")
+def posterior_in_place(W, r, m, noise, own_noise_after, L, inverse, xi):  # type: ignore[no-untyped-def]
+    """ξ, and (s² + WᵀW)⁻¹ in ``inverse``, for one person's m rows; returns her noise s², NaN where there is no posterior.
+
+    ``own_noise_after``: so many rows the common noise counts for, against her own residuals: whose labels are far noisier than
+    other people's is pulled to the shared prediction all the more. 0: the common noise is hers.
+    """
+    q, own = W.shape[1], noise
+    for _ in range(4 if own_noise_after > 0.0 else 1):
+        if not precision_factor(W, m, own, L):
+            return math.nan
+        inverse_from_factor(L, inverse)
+        for c in range(q):
+            xi[c] = 0.0
+        for i in range(m):
+            for c in range(q):
+                xi[c] += W[i, c] * r[i]
+        for c in range(q):  # forward, then backward
+            for b in range(c):
+                xi[c] -= L[c, b] * xi[b]
+            xi[c] /= L[c, c]
+        for c in range(q - 1, -1, -1):
+            for b in range(c + 1, q):
+                xi[c] -= L[b, c] * xi[b]
+            xi[c] /= L[c, c]
+        if own_noise_after == 0.0:
+            break
+        squares = own_noise_after * noise
+        for i in range(m):
+            missed, doubt = r[i], 0.0
+            for c in range(q):
+                missed -= W[i, c] * xi[c]
+                for b in range(q):
+                    doubt += W[i, c] * inverse[c, b] * W[i, b]
+            squares += missed * missed + own * doubt
+        own = squares / (own_noise_after + m)
+    finite = own < math.inf
+    for c in range(q):
+        finite = finite and abs(xi[c]) < math.inf
+    return own if finite else math.nan
+
+
+def prior_factor(spread: np.ndarray) -> np.ndarray:
+    """L with S = L Lᵀ, lower triangular, for any covariance S; what is not positive counts as nothing."""
+    q = len(spread)
+    values, Q = np.linalg.eigh(spread) if q else (np.zeros(0), np.zeros((0, 0)))
+    root = Q * np.sqrt(np.maximum(values, 0.0))
+    L = np.linalg.qr(root.T)[1].T
+    return np.ascontiguousarray(np.tril(L))

@@ -1,0 +1,61 @@
+"""Where people's labels lie, and how far they spread: what is known before any model is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from commonground.clipping.grid import N_BINS, bins_of
+from commonground.clipping.sums import BinnedSums, SizeCounts
+from commonground.data.population import Block
+from commonground.statistics.kernels.products import row_products
+from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
+
+
+def _residual_sums(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows of each person, the sum of what the shared prediction leaves of her labels, and the sum of its squares."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        residuals = block.y - (row_products(block.X, model.slopes[:, None])[:, 0] + model.intercept)
+        squares = residuals * residuals
+    m = np.diff(block.offsets)
+    some, sums, energies = m > 0, np.zeros(len(m)), np.zeros(len(m))
+    if some.any():  # reduceat gives a person without rows the next one's, and raises behind the last row
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums[some] = np.add.reduceat(residuals, block.offsets[:-1][some])
+            energies[some] = np.add.reduceat(squares, block.offsets[:-1][some])
+    return m, sums, energies
+
+
+@dataclass(frozen=True, eq=False)
+class LabelMeans(Statistic[BinnedSums]):
+    """Person j sends the mean of what the shared prediction leaves of her labels: one number."""
+
+    gives = BinnedSums
+    takes_no_directions = True
+    model: SharedModel
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        m, sums, _ = _residual_sums(block, self.model)
+        means = sums / np.maximum(m, 1)
+        return BinnedSums.of(means[:, None, None], block.person_weights, self.lowest, WINDOW)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelEnergies(Statistic[SizeCounts]):
+    """How many people have which mean square of what the shared prediction leaves of their labels.
+
+    About their own mean where they have an intercept of their own.
+    """
+
+    gives = SizeCounts
+    takes_no_directions = True
+    model: SharedModel
+
+    def of(self, block: Block) -> SizeCounts:
+        m, sums, energies = _residual_sums(block, self.model)
+        own = int(self.model.own_intercept)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if own:
+                energies = np.maximum(energies - sums * sums / np.maximum(m, 1), 0.0)
+            bins = bins_of(np.where(m > own, energies / np.maximum(m - own, 1), 0.0))
+        return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))

@@ -1,0 +1,156 @@
+"""What people send in rounds with posterior heads: gradients of the likelihood of everybody's labels, and what heads vary by.
+
+Person j's part is h_j = (b_j, v_j) ~ N(0, S), her labels y = w₀ᵀx + b_j + (Uᵀx)ᵀv_j + e with noise s². Whatever is shared is
+improved by the gradient of the likelihood in which her part is averaged out: r v̂ᵀ for its posterior mean, less its posterior
+covariance. Unlike the residual of a fitted head it is zero in the mean at the truth, also where people have few and noisy rows.
+U is scaled so that coefficients have variance one.
+
+Dense and sparse rows give the same numbers.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from commonground.clipping.grid import CHUNK, N_BINS, clip_factors, squared_norms
+from commonground.clipping.sums import BinnedSums, ConeSums
+from commonground.data.population import Block
+from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.posterior import prior_factor
+from commonground.statistics.kernels.posterior_sums import LANES, dense_sums, posterior_factors, sparse_sums
+from commonground.statistics.kernels.products import chunk_products
+from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
+from commonground.threads import each
+
+_WILD = 1e8  # squared norm of moments
+_PEOPLE = 256  # of dense rows, whose copy stays in the cache
+
+
+def _reader(model: SharedModel, of_mean: bool, scaled: bool = True) -> Callable[[Block], tuple[np.ndarray, np.ndarray]]:
+    """What gives the factors of a chunk's rows and the moments of its people."""
+    assert model.spread is not None
+    q, own = len(model.spread), int(model.own_intercept)
+    columns, L = np.column_stack([model.embedding, model.slopes]), prior_factor(model.spread)
+    how = own, float(model.intercept), L, float(model.noise), bool(of_mean), bool(scaled)
+
+    def read(some: Block) -> tuple[np.ndarray, np.ndarray]:
+        n_rows = some.X.shape[0]
+        factors = np.zeros((n_rows, 1 if of_mean else q - own))
+        moments = np.zeros((some.n_users, 3 * (q * (q + 1) // 2) + 2))
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = chunk_products(some.X, columns)
+        posterior_factors(products, some.y, some.offsets, *how, factors, moments)
+        return factors, moments
+
+    return read
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorGradients(Statistic[BinnedSums]):
+    """Person j sends X_jᵀ(r v̂ᵀ − Z_j Cov(h, v)) k/(dof_j E‖v‖²): the gradient for the embedding, by the posterior of her part.
+
+    ``of_mean``: X_jᵀr/dof_j, that for the shared mean, in place of it; with a ``constant``, an entry Σr·constant/dof_j for
+    the intercept. dof_j are her rows less what her own part takes of them.
+    """
+
+    gives = BinnedSums
+    takes_no_directions = True
+    model: SharedModel
+    of_mean: Flag
+    constant: Number
+    lowest: WindowStart
+
+    def of(self, block: Block) -> BinnedSums:
+        counts, raw, unit = self._of_sparse(block) if block.sparse else self._of_dense(block)
+        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
+
+    def _of_dense(self, block: Block) -> Any:
+        read, constant, d = _reader(self.model, self.of_mean), float(self.constant), block.X.shape[1]
+        columns = 1 if self.of_mean else self.model.rank
+        shape = columns, d + (constant != 0.0)
+
+        def sums(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            factors, _ = read(some)
+            counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, *shape)), np.zeros((1, WINDOW, *shape))
+            how = some.offsets, factors, constant, some.person_weights, self.lowest, np.empty(shape)
+            dense_sums(some.X, *how, counts[0], raw[0], unit[0])
+            return counts, raw, unit
+
+        return over_chunks(block, sums, people=_PEOPLE)
+
+    def _of_sparse(self, block: Block) -> Any:
+        factors, _ = over_chunks(block, _reader(self.model, self.of_mean))
+        X: Any = block.X.astype(np.float64, copy=False)
+        rows = X.indptr, X.indices, X.data, X.shape[1], block.offsets
+        how = factors, float(self.constant), block.person_weights, self.lowest, WINDOW
+        lanes = each(lambda lane: sparse_sums(lane, *rows, *how), range(LANES))
+        counts, raw, unit = (np.stack(parts) for parts in zip(*lanes, strict=True))
+        return counts, np.ascontiguousarray(raw.transpose(0, 1, 3, 2)), np.ascontiguousarray(unit.transpose(0, 1, 3, 2))
+
+
+@dataclass(frozen=True, eq=False)
+class PosteriorMoments(Statistic[ConeSums]):
+    """Σ_j of ξξᵀ, H and H² (by halves), 2e and 2: how far people's parts are from what the prior says.
+
+    ξ is the posterior mean of person j's part in coordinates in which the prior is the identity, 1 − H its posterior covariance,
+    e the mean square of her residuals against the noise. If prior and noise are right, Σ ξξᵀ = Σ H and Σ e = Σ 1.
+    """
+
+    gives = ConeSums
+    takes_no_directions = True
+    model: SharedModel
+
+    @staticmethod
+    def reach(size: int) -> float:
+        """The norm that what a person sends is clipped to; a constant, given the size of her part."""
+        return size + 1.5
+
+    def of(self, block: Block) -> ConeSums:
+        assert self.model.spread is not None
+        clip_norm, read = self.reach(len(self.model.spread)), _reader(self.model, True)
+        moments = over_chunks(block, lambda some: read(some)[1], people=_PEOPLE)
+        factors = clip_factors(squared_norms(moments), clip_norm) * block.person_weights
+        finite = np.where(factors[:, None] > 0.0, moments, 0.0)
+        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
+        return ConeSums(sum(factors[some] @ finite[some] for some in chunks), clip_norm, block.n_users)
+
+
+@dataclass(frozen=True)
+class LikelihoodSums:
+    """What maximum likelihood needs of everybody, as it is: neither scaled nor clipped, and so of no use to private learners."""
+
+    of_embedding: np.ndarray  # (d, k) gradient times s²
+    of_mean: np.ndarray  # (d,)
+    of_intercept: float
+    moments: np.ndarray  # as PosteriorMoments gives them
+    n_rows: int
+
+    def __add__(self, other: "LikelihoodSums") -> "LikelihoodSums":
+        return LikelihoodSums(
+            self.of_embedding + other.of_embedding,
+            self.of_mean + other.of_mean,
+            self.of_intercept + other.of_intercept,
+            self.moments + other.moments,
+            self.n_rows + other.n_rows,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood(Statistic[LikelihoodSums]):
+    """Gradients of the likelihood of everybody's labels, for baselines without privacy."""
+
+    gives = LikelihoodSums
+    takes_no_directions = True
+    model: SharedModel
+
+    def of(self, block: Block) -> LikelihoodSums:
+        factors, moments = over_chunks(block, _reader(self.model, False, scaled=False))
+        residuals, _ = over_chunks(block, _reader(self.model, True, scaled=False))
+        with np.errstate(over="ignore", invalid="ignore"):
+            usual = squared_norms(moments) < _WILD  # a person of wild numbers would be all there is
+            rows = np.repeat(usual, np.diff(block.offsets))
+            X, factors, residuals = block.X[rows], factors[rows], residuals[rows]
+            sums = np.asarray(X.T @ factors), np.asarray(X.T @ residuals)[:, 0], float(residuals.sum())
+        return LikelihoodSums(*sums, moments[usual].sum(axis=0), int(rows.sum()))

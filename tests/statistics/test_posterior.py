@@ -1,0 +1,189 @@
+"""Posterior gradients and moments against the likelihood itself, person by person; sparse rows like dense ones."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.stats import multivariate_normal
+
+from commonground.clipping.grid import CHUNK
+from commonground.clipping.sums import BinnedSums, from_symmetric_half
+from commonground.data.users import Block
+from commonground.heads.posterior import fit_posterior_heads
+from commonground.statistics.directions import FeatureEnergies
+from commonground.statistics.labels import LabelEnergies, LabelMeans
+from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
+from commonground.statistics.posterior import (
+    LANES,
+    Likelihood,
+    PosteriorGradients,
+    PosteriorMoments,
+)
+from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
+from commonground.statistics.statistic import SharedModel
+from populations import ragged_block
+
+D, LOWEST = 7, 113
+rng = np.random.default_rng(0)
+MODEL = SharedModel(
+    rng.standard_normal((D, 2)),
+    rng.standard_normal(D),
+    0.4,
+    True,
+    np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.0], [0.0, 0.0, 1.0]]),
+    0.7,
+)
+
+
+@pytest.fixture(scope="module")
+def many() -> Block:
+    """More people than fit in one chunk of each lane; some rows are all zeros, some people have a single row."""
+    rng = np.random.default_rng(2)
+    sizes = rng.integers(1, 10, (LANES + 1) * CHUNK)
+    offsets = np.concatenate([[0], np.cumsum(sizes)])
+    X = rng.standard_normal((offsets[-1], D)) * (rng.random((offsets[-1], D)) < 0.3)
+    return Block(X, rng.standard_normal(offsets[-1]), offsets, first=0, weights=rng.random(len(sizes)))
+
+
+def as_sparse(block: Block) -> Block:
+    return replace(block, X=sparse.csr_array(block.X))
+
+
+def people(block: Block) -> list[tuple[np.ndarray, np.ndarray]]:
+    return [(block.X[lo:hi], block.y[lo:hi]) for lo, hi in zip(block.offsets[:-1], block.offsets[1:], strict=True)]
+
+
+def log_likelihood(block: Block, model: SharedModel) -> float:
+    """Of everybody's labels, her own part integrated out."""
+    total = 0.0
+    for X, y in people(block):
+        Z = np.column_stack([np.ones((len(y), int(model.own_intercept))), X @ model.embedding])
+        mean, cov = X @ model.slopes + model.intercept, Z @ model.spread @ Z.T + model.noise * np.eye(len(y))
+        total += multivariate_normal(mean, cov).logpdf(y)
+    return total
+
+
+def test_gradients_are_those_of_the_likelihood() -> None:
+    block, step = ragged_block(7, n_users=15, d=D, low=1), 1e-5
+    sums = Likelihood(MODEL).of(block)
+    for a in range(D):
+        shift = np.zeros(D)
+        shift[a] = step
+        up, down = (log_likelihood(block, replace(MODEL, coef=MODEL.slopes + s * shift)) for s in (1, -1))
+        assert sums.of_mean[a] / MODEL.noise == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-4)
+        for c in range(2):
+            E = np.zeros((D, 2))
+            E[a, c] = step
+            up, down = (log_likelihood(block, replace(MODEL, embedding=MODEL.embedding + s * E)) for s in (1, -1))
+            assert sums.of_embedding[a, c] / MODEL.noise == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-4)
+    up, down = (log_likelihood(block, replace(MODEL, intercept=MODEL.intercept + s * step)) for s in (1, -1))
+    assert sums.of_intercept / MODEL.noise == pytest.approx((up - down) / (2 * step), rel=1e-4)
+
+
+@pytest.mark.parametrize("of_mean", [False, True])
+def test_what_a_person_sends(of_mean: bool) -> None:
+    block = ragged_block(3, n_users=9, d=D, low=6)  # with fewer rows some have nothing to say
+    total = np.zeros((1, D + 1) if of_mean else (2, D))
+    for X, y in people(block):
+        Z = np.column_stack([np.ones(len(y)), X @ MODEL.embedding])
+        precision = np.linalg.inv(MODEL.spread) + Z.T @ Z / MODEL.noise
+        cov = np.linalg.inv(precision)
+        r = y - X @ MODEL.slopes - MODEL.intercept
+        h = cov @ Z.T @ r / MODEL.noise
+        dof = len(y) - np.trace(Z @ cov @ Z.T) / MODEL.noise
+        left = r - Z @ h
+        if of_mean:
+            total[0] += np.append(X.T @ left, 0.5 * left.sum()) / dof
+        else:
+            size = h[1:] @ h[1:] + np.trace(cov[1:, 1:])
+            total += 2 * (np.outer(h[1:], X.T @ left) - (X.T @ Z @ cov[:, 1:]).T) / (dof * size)
+    sums = PosteriorGradients(MODEL, of_mean, 0.5 if of_mean else 0.0, LOWEST).of(block)
+    np.testing.assert_allclose(sums.raw.sum(axis=0), total, rtol=1e-9, atol=1e-12)
+
+
+def test_moments_rest_at_the_truth() -> None:
+    """Labels drawn from the model: Σ ξξᵀ = Σ H and Σ e = Σ 1, up to chance."""
+    rng, n, m = np.random.default_rng(5), 20_000, 4
+    X = rng.standard_normal((n * m, D))
+    parts = rng.multivariate_normal(np.zeros(3), MODEL.spread, n)
+    Z = np.column_stack([np.ones(n * m), X @ MODEL.embedding])
+    y = X @ MODEL.slopes + MODEL.intercept + (Z * np.repeat(parts, m, axis=0)).sum(axis=1)
+    y += np.sqrt(MODEL.noise) * rng.standard_normal(n * m)
+    block = Block(X, y, m * np.arange(n + 1), first=0)
+    sums = PosteriorMoments(MODEL)
+    unclipped = Likelihood(MODEL).of(block).moments
+    xi, H = (from_symmetric_half(unclipped[at : at + 6], 3) / n for at in (0, 6))
+    np.testing.assert_allclose(xi, H, atol=0.03)
+    assert unclipped[-2] / n == pytest.approx(NOISE_WEIGHT, rel=0.02)
+    clipped = sums.of(block)
+    assert np.linalg.norm(clipped.value) <= n * clipped.clip_norm
+    assert clipped.value[-1] < NOISE_WEIGHT * n
+
+
+def test_posterior_heads_by_the_textbook() -> None:
+    block = ragged_block(4, n_users=12, d=D, low=0)
+    heads, own, doubts, noises = fit_posterior_heads(
+        block, MODEL.embedding, MODEL.coef, MODEL.intercept, True, MODEL.spread, MODEL.noise
+    )
+    for j, (X, y) in enumerate(people(block)):
+        Z = np.column_stack([np.ones(len(y)), X @ MODEL.embedding])
+        cov = np.linalg.inv(np.linalg.inv(MODEL.spread) + Z.T @ Z / noises[j])
+        # One iteration ago the noise was a little different; what is returned belongs together up to that.
+        h = cov @ Z.T @ (y - X @ MODEL.slopes - MODEL.intercept) / noises[j]
+        np.testing.assert_allclose(np.append(own[j], heads[j]), h, rtol=0.02, atol=0.02)
+        np.testing.assert_allclose(doubts[j], cov[np.tril_indices(3)], rtol=0.05, atol=0.02)
+        if len(y) == 0:
+            assert not heads[j].any()
+            np.testing.assert_allclose(doubts[j], MODEL.spread[np.tril_indices(3)], rtol=1e-12)
+
+
+def test_a_wild_label_does_not_make_a_wild_head() -> None:
+    X, y = np.ones((1, D)), np.array([1e6])
+    heads, own, _, noises = fit_posterior_heads(
+        Block(X, y, np.array([0, 1]), 0), MODEL.embedding, MODEL.coef, MODEL.intercept, True, MODEL.spread, MODEL.noise
+    )
+    assert abs(own[0]) < 1.0
+    assert noises[0] > 1e9
+
+
+def assert_same(one: BinnedSums, other: BinnedSums) -> None:
+    np.testing.assert_allclose(one.counts, other.counts, rtol=1e-12)
+    np.testing.assert_allclose(one.raw, other.raw, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(one.unit, other.unit, rtol=1e-9, atol=1e-9)
+    assert one.n_users == other.n_users
+
+
+@pytest.mark.parametrize("of_mean", [False, True])
+def test_sparse_rows_give_what_dense_rows_give(many: Block, of_mean: bool) -> None:
+    for asked in (PosteriorGradients(MODEL, of_mean, 0.3 * of_mean, LOWEST), LabelMeans(MODEL, LOWEST)):
+        assert_same(asked.of(as_sparse(many)), asked.of(many))
+    moments = PosteriorMoments(MODEL)
+    np.testing.assert_allclose(moments.of(as_sparse(many)).value, moments.of(many).value, rtol=1e-9)
+    for counted in (LabelEnergies(MODEL), FeatureEnergies(True)):
+        np.testing.assert_allclose(counted.of(as_sparse(many)).counts, counted.of(many).counts)
+
+
+def test_directions_and_shares_of_sparse_rows(many: Block) -> None:
+    features = np.array([1, 2, 5])
+    moment, shares, bare = np.zeros((3, 3)), np.zeros(D), replace(MODEL, spread=None)
+    for j, (X, y) in enumerate(people(many)):
+        r = y - X @ MODEL.slopes - MODEL.intercept
+        pulled = (X.T @ (r - r.mean()))[features]
+        if np.linalg.norm(pulled) > 1e-12:
+            moment += many.weights[j] * np.outer(pulled, pulled) / (pulled @ pulled)
+        energy = (X**2).sum(axis=0)
+        if energy.any():
+            shares += many.weights[j] * energy / np.linalg.norm(energy)
+    own = SparseDirections(bare, features).of(as_sparse(many)).value
+    assert np.abs(own - moment).max() < 1e-3 * np.abs(moment).max()  # single rows leave nothing but rounding
+    np.testing.assert_allclose(FeatureFrequencies().of(as_sparse(many)).value, shares, rtol=1e-10)
+
+
+def test_people_without_a_feature_in_common_reach_the_sensitivity_of_shares() -> None:
+    """One has only the first item, the other only the second: √2 is needed."""
+    sums = []
+    for item in (0, 1):
+        X = sparse.csr_array(np.eye(1, D, item))
+        sums.append(FeatureFrequencies().of(Block(X, np.ones(1), np.array([0, 1]), 0)).bounded("f"))
+    assert np.linalg.norm(sums[0].value - sums[1].value) == pytest.approx(sums[0].sensitivity, rel=1e-6)
