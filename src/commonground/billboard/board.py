@@ -197,6 +197,39 @@ class Billboard:
         gains = None if heldout is None else Gains.of(self, heldout)
         return write_page(path, report_of_board(self, gains), private=gains is not None)
 
+    def page(self, path: str | os.PathLike[str], item: str | None = None) -> Path:
+        """Write one HTML page on which a person makes her own head in her browser; nothing leaves it.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        item : str or None, default=None
+            Where rows are ratings of one-hot items: what the column of items is called. She may then choose from a list.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return write_page(path, self.page_text(item))
+
+    def page_text(self, item: str | None = None) -> str:
+        """The same as text.
+
+        Parameters
+        ----------
+        item : str or None, default=None
+            As in ``page``.
+
+        Returns
+        -------
+        str
+        """
+        from commonground.page.build import page_of_board
+
+        return page_of_board(self, self._payload(), item)
+
     # ---- files -------------------------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:

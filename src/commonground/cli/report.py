@@ -55,6 +55,50 @@ def report(
         typer.echo(f"Wrote {out} ({len(text.encode()) / 1000:.0f} kB).{mark}")
 
 
+Items = Annotated[
+    str | None,
+    typer.Option("--item", help="Name of the column of items, where rows are ratings: adds a list to choose from."),
+]
+
+
+def page(
+    billboard: Board,
+    out: Annotated[
+        Path, typer.Option("--out", help="HTML file to write; for any web server, or to be opened from a disk.")
+    ],
+    item: Items = None,
+    as_json: AsJson = False,
+) -> None:
+    """A page on which a person makes her own model in her browser; nothing leaves it, and the browser sees to it."""
+    require_other_file(out, billboard)
+    path = Billboard.load(billboard).page(out, item)
+    size = path.stat().st_size
+    if as_json:
+        print_json({"page": str(path), "bytes": size})
+    else:
+        typer.echo(f"Wrote {path} ({size / 1000:.0f} kB). Whoever opens it keeps her rows to herself.")
+
+
+def serve(
+    billboard: Board,
+    port: Annotated[int, typer.Option(help="Port on this machine; 0: any free one.")] = 8000,
+    item: Items = None,
+) -> None:
+    """Look at that page from this machine alone (loopback); ends with Ctrl-C."""
+    from commonground.page.serve import server_of
+
+    text = Billboard.load(billboard).page_text(item)
+    try:
+        server = server_of(text, port)
+    except (OSError, OverflowError) as problem:
+        raise InputError(
+            f"port {port} cannot be opened ({type(problem).__name__}). Give another one: --port 0."
+        ) from None
+    with server:
+        typer.echo(f"http://127.0.0.1:{server.server_address[1]}/ (this machine only; Ctrl-C ends it)")
+        server.serve_forever()
+
+
 def in_format(board: Any, name: str, folder: Path) -> None:
     """The statement for machines, to standard output."""
     if name == "card":
