@@ -63,12 +63,12 @@ const labelName = () => byId("label-column").value.trim() || columns.label.name;
 function readTable(text, withLabels) {
   const table = parseCsv(text);
   if (!table.rows.length) throw new Refusal("There are headings, but no rows below them.");
-  const comma = decimalComma(table), person = table.names.indexOf(columns.person);
+  const label = { ...columns.label, name: labelName() };
+  const comma = decimalComma(table, [...columns.features, label]), person = table.names.indexOf(columns.person);
   if (withLabels && person >= 0) {
     const people = new Set(table.rows.map((cells) => cells[person].trim()));
     if (people.size > 1) throw new Refusal(`The table has rows of ${people.size} people (column “${columns.person}”). A model is one person's: keep only your own rows.`);
   }
-  const label = { ...columns.label, name: labelName() };
   const labels = withLabels ? encodeColumns(table, [label], comma).values : null;
   if (published.item === null) return { rows: encodeColumns(table, columns.features, comma), labels, table };
   const [place] = placesOf(table, [published.item]);

@@ -48,7 +48,7 @@ export function parseCsv(given) {
   }
   if (!rows.length) throw new Refusal("There are no rows yet. Paste a table with one line of headings and one line for each of your rows, or choose a file.");
   const [heading, ...body] = rows;
-  const names = heading.map((name) => name.trim());
+  const names = heading.map((name) => name.trim().replace(/^'(?=[=+\-@])/, "")); // as csvCell wrote it
   const twice = names.find((name, place) => names.indexOf(name) !== place);
   if (twice !== undefined) throw new Refusal(`The heading “${twice}” occurs twice. Rename or remove one of the columns.`);
   body.forEach((cells, number) => {
@@ -60,11 +60,13 @@ export function parseCsv(given) {
 }
 
 // A comma in a number is a decimal comma where it does not stand between cells; both marks in one table would be a riddle.
-export function decimalComma(table) {
+export function decimalComma(table, columns) {
   if (table.delimiter === ",") return false;
+  const places = columns.filter((column) => column.kind === "number").map((column) => table.names.indexOf(column.name)).filter((at) => at >= 0);
   let commas = false, points = false;
   for (const row of table.rows) {
-    for (const cell of row) {
+    for (const at of places) {
+      const cell = row[at];
       if (/^\s*[-+]?[0-9]*,[0-9]+([eE][-+]?[0-9]+)?\s*$/.test(cell)) commas = true;
       else if (/^\s*[-+]?[0-9]*\.[0-9]+([eE][-+]?[0-9]+)?\s*$/.test(cell)) points = true;
     }
@@ -84,7 +86,8 @@ export const numberIn = (cell, comma) => {
 // For a spreadsheet: a cell that would be taken for a formula is made text.
 export const csvCell = (value) => {
   let text = String(value);
-  if (typeof value === "string" && /^[=+\-@\t\r]/.test(text)) text = `'${text}`;
+  const formula = typeof value === "string" && /^[=+\-@\t\r]/.test(text) && Number.isNaN(numberIn(text, true));
+  if (formula) text = `'${text}`;
   return /[",;\n\r\t]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 export const csvText = (rows) => rows.map((row) => row.map(csvCell).join(",")).join("\r\n") + "\r\n";

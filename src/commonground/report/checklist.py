@@ -7,7 +7,7 @@ From the top of the pyramid (the claim's parameters) over its middle (is the mec
 from typing import Any
 
 from commonground.report.guarantee import REPLACED
-from commonground.report.html import Html, element, joined, paragraph, section, table
+from commonground.report.html import Html, element, joined, paragraph, prose, section, table
 
 NOT_HERE = "Not answered by this software"
 
@@ -129,7 +129,7 @@ def answers(statement: Any, heldout: bool) -> list[tuple[str, str, str]]:
 
 def checklist(statement: Any, heldout: bool) -> Html:
     rows = [
-        (question, element("strong", answer) if answer.startswith(NOT_HERE) else answer)
+        (question, element("strong", answer) if answer.startswith(NOT_HERE) else prose(answer))
         for _, question, answer in answers(statement, heldout)
     ]
     words = paragraph(

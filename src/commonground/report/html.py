@@ -1,6 +1,7 @@
 """Pieces of HTML that cannot be broken by a name: whatever is put in as text is escaped here and nowhere else."""
 
 import html
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -43,8 +44,17 @@ def element(name: str, content: Text, **attributes: str) -> Html:
     return Html(f"<{name}{given}>{safe(content)}</{name}>")
 
 
+def prose(text: Text) -> Html:
+    """Text in which what stands between backticks is code.
+
+    >>> str(prose("run `a < b` now"))
+    'run <code>a &lt; b</code> now'
+    """
+    return Html(re.sub(r"`([^`]+)`", r"<code>\1</code>", safe(text))) if isinstance(text, str) else text
+
+
 def paragraph(text: Text, **attributes: str) -> Html:
-    return element("p", text, **attributes)
+    return element("p", prose(text), **attributes)
 
 
 def bullets(lines: Iterable[Text]) -> Html:
