@@ -28,7 +28,7 @@ browser-test: .venv/browser
 		{ test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } || \
 		{ echo "There is no Chromium here; install the package chromium (as root: apt-get install chromium)."; exit 1; }
 	cd tests/browser && npm ci --silent --no-audit --no-fund
-	SCREENSHOTS=.browser $(BIN)/python -m pytest tests/browser
+	SCREENSHOTS=.browser $(BIN)/python -m pytest -m "not slow" tests/browser
 
 lint: .venv/ready
 	$(BIN)/ruff check .

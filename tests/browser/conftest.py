@@ -1,5 +1,6 @@
 """A real browser: the distribution's Chromium, headless, driven by Playwright. `make browser-test` installs all three parts."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -54,6 +55,14 @@ def axe() -> str:
     if not AXE.exists():
         pytest.skip("axe-core is missing; `make browser-test` fetches it from npm")
     return AXE.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def measured(screenshots: Path) -> Iterator[dict[str, Any]]:
+    """Differences and times, for the docs: written beside the screenshots."""
+    found: dict[str, Any] = {}
+    yield found
+    (screenshots / "measured.json").write_text(json.dumps(found, indent=1), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")
