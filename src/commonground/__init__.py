@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from commonground.estimators.altmin.paper import AltMinSettings
     from commonground.estimators.exponential_subspace import ExponentialSubspace
     from commonground.estimators.fedrep import PrivateFedRep
+    from commonground.estimators.fedrep.classifier import PrivateFedRepClassifier
     from commonground.estimators.fedrep.paper import PaperSettings
     from commonground.estimators.margin_classifier import PrivateMarginClassifier
     from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
@@ -39,6 +40,7 @@ _PLACES = {
     "PersonalBudgetRidge": "estimators.personal_ridge",
     "PrivateAltMin": "estimators.altmin",
     "PrivateFedRep": "estimators.fedrep",
+    "PrivateFedRepClassifier": "estimators.fedrep.classifier",
     "PrivateMarginClassifier": "estimators.margin_classifier",
     "Schema": "data.schema",
     "SharedParameters": "billboard.joint",
@@ -63,6 +65,7 @@ __all__ = [
     "PersonalBudgetRidge",
     "PrivateAltMin",
     "PrivateFedRep",
+    "PrivateFedRepClassifier",
     "PrivateMarginClassifier",
     "Schema",
     "SharedParameters",

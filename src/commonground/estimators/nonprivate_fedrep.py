@@ -1,9 +1,12 @@
 """FedRep without privacy, run to convergence: what sharing could bring if nobody needed protection."""
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
@@ -13,6 +16,7 @@ from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.denoise.spectra import without_single_features
 from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.own_data import TOO_LARGE
 from commonground.gate import Gate
 from commonground.heads.kinds import PosteriorHeads
 from commonground.statistics.coordinates import FeatureMoments
@@ -22,11 +26,19 @@ from commonground.statistics.posterior import Likelihood
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.coordinates import coefficients_for_features, seen_in_coordinates
-from commonground.steps.prior import better_prior, orthonormal, weak_spread, with_directions
+from commonground.steps.prior import (
+    better_prior,
+    coefficients_of_variance_one,
+    orthonormal,
+    second_moment,
+    with_directions,
+    with_weak_prior,
+)
 
 FIRST_ITERATIONS = 5  # on the shared mean alone, and the fewest
-STEP = 1.0  # of a Newton step on the embedding
 AT_REST = 1e-6  # relative change of the noise
+_NULL = 1e-9  # of the mean second moment
+_MANY = 20_000_000  # numbers in the second moments of sparse rows, beyond which each feature is taken alone
 
 
 class NonPrivateFedRep(PersonalModel):
@@ -119,39 +131,88 @@ def mixed_model(
     """
     d = users.n_features
     seen, transform = _even(users, own_intercept)
+    rows = _AllRows.of(seen if users.sparse else users, transform, own_intercept)
     energy = _middle(seen.sum(FeatureEnergies(own_intercept)))
     model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
-    noise = _middle(seen.sum(LabelEnergies(model)))
-    model = replace(model, noise=noise, spread=weak_spread(model, noise, energy))
-    model = _climb(seen, model, energy, max_iterations if rank == 0 else FIRST_ITERATIONS)
+    model = with_weak_prior(model, _middle(seen.sum(LabelEnergies(model))))
+    model = _climb(seen, model, rows, max_iterations if rank == 0 else FIRST_ITERATIONS)
     if rank:
         bare = replace(model, spread=None)
         moment = seen.sum(SparseDirections(bare, np.arange(d)) if users.sparse else Directions(bare)).value
         moment = without_single_features(moment, rank, 0.0) if shared_mean or users.sparse else moment
         model = with_directions(model, np.linalg.eigh(moment)[1][:, -rank:], energy)
-        model = _climb(seen, model, energy, max_iterations)
+        model = _climb(seen, model, rows, max_iterations)
     coef = None if model.coef is None else coefficients_for_features(transform, model.coef)
     return orthonormal(replace(model, embedding=coefficients_for_features(transform, model.embedding), coef=coef))
 
 
-def _climb(users: Population, model: SharedModel, energy: float, max_iterations: int) -> SharedModel:
-    noise = np.inf
+def _climb(users: Population, model: SharedModel, rows: "_AllRows", max_iterations: int) -> SharedModel:
+    """Expectation and maximisation, with steps of scoring for S and s² (``steps.prior``)."""
+    noise, own = np.inf, int(model.own_intercept)
     for t in range(max_iterations):
         sums = users.sum(Likelihood(model))
-        per_row = 1.0 / max(sums.n_rows, 1)
-        steps: dict[str, Any] = {}
-        if model.rank:
-            steps["embedding"] = np.ascontiguousarray(model.embedding + STEP * per_row / energy * sums.of_embedding)
-        if model.coef is not None:
-            steps["coef"] = model.coef + per_row / energy * sums.of_mean
-            steps["intercept"] = model.intercept + per_row * sums.of_intercept * model.own_intercept
-        if not all(np.isfinite(value).all() for value in (*steps.values(), sums.moments)):
+        parts = np.zeros((1 + users.n_features, own + model.rank))  # of features, that people's own parts are about
+        parts[:1, :own], parts[1:, own:] = 1.0, model.embedding
+        steps = rows.step(np.column_stack([sums.of_embedding, sums.of_mean]), parts)
+        if not (np.isfinite(steps).all() and np.isfinite(sums.moments).all()):
             break
-        model = better_prior(replace(model, **steps), sums.moments, 0.0, users.n_users, 1.0)
+        steps[:, :-1] = np.linalg.solve(second_moment(model, sums.moments)[own:, own:], steps[:, :-1].T).T
+        model = better_prior(model, sums.moments, 0.0, users.n_users, 1.0)
+        model = coefficients_of_variance_one(_stepped(model, steps[:, :-1], steps[:, -1]))
         if t > FIRST_ITERATIONS and abs(model.noise / noise - 1.0) < AT_REST:
             break
         noise = model.noise
     return model
+
+
+def _stepped(model: SharedModel, of_embedding: np.ndarray, of_mean: np.ndarray) -> SharedModel:
+    assert model.spread is not None
+    spread = model.spread
+    if model.own_intercept:  # a step across own intercepts leaves them a multiple of her coefficients
+        turn = np.eye(len(spread))
+        turn[0, 1:] = of_embedding[0]
+        spread = turn @ spread @ turn.T
+    embedding = np.ascontiguousarray(model.embedding + of_embedding[1:])
+    if model.coef is None:
+        return replace(model, embedding=embedding, spread=spread)
+    coef, intercept = model.coef + of_mean[1:], model.intercept + float(of_mean[0])
+    return replace(model, embedding=embedding, spread=spread, coef=coef, intercept=intercept)
+
+
+@dataclass(frozen=True)
+class _AllRows:
+    """Second moments of all rows, a constant feature first, which say how long a step may be."""
+
+    moments: Any  # (1 + d, 1 + d), dense or sparse
+    solve: Callable[[np.ndarray], np.ndarray]
+
+    @classmethod
+    def of(cls, users: Population, transform: np.ndarray | None, with_constant: bool) -> "_AllRows":
+        """Of dense people seen through ``transform``; of sparse ones as they are."""
+        d = users.n_features
+        moments: Any = sparse.csc_array((d + 1, d + 1)) if users.sparse else np.zeros((d + 1, d + 1))
+        for block in users.blocks():
+            constant, X = np.full((block.n_rows, 1), float(with_constant)), block.X.astype(np.float64)
+            rows = sparse.hstack([constant, X]).tocsr() if users.sparse else np.column_stack([constant, X])
+            largest = abs(rows).max(axis=1)
+            rows = rows[(largest.toarray() if users.sparse else largest).ravel() < TOO_LARGE]
+            moments = moments + rows.T @ rows
+        if transform is not None and not users.sparse:
+            T = np.eye(d + 1)
+            T[1:, 1:] = transform
+            moments = T @ moments @ T.T
+        least = _NULL * max(float(moments.diagonal().mean()), 1e-300)  # features that nobody has, or that say the same
+        if not users.sparse:
+            values, Q = np.linalg.eigh(moments)
+            return cls(moments, lambda sums: Q @ ((Q.T @ sums) / np.maximum(values, least)[:, None]))
+        if moments.nnz > _MANY:
+            moments = sparse.diags_array(moments.diagonal()).tocsc()
+        return cls(moments, splu((moments + least * sparse.eye_array(d + 1)).tocsc()).solve)
+
+    def step(self, gradients: np.ndarray, parts: np.ndarray) -> np.ndarray:
+        """Of least squares, across ``parts``: along these, ``better_prior`` knows better."""
+        steps = self.solve(np.ascontiguousarray(gradients))
+        return steps - parts @ np.linalg.lstsq(parts.T @ (self.moments @ parts), parts.T @ gradients, rcond=None)[0]
 
 
 def _even(users: Population, own_intercept: bool) -> tuple[Population, np.ndarray | None]:

@@ -12,7 +12,7 @@ from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate
 
-_TOO_LARGE = (
+TOO_LARGE = (
     1e140  # rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow
 )
 
@@ -100,7 +100,7 @@ def pooled_least_squares(users: Population, with_intercept: bool) -> tuple[np.nd
 
     for block in users.blocks():
         rows = augmented(block)
-        rows = rows[(np.abs(rows) < _TOO_LARGE).all(axis=1)]
+        rows = rows[(np.abs(rows) < TOO_LARGE).all(axis=1)]
         moment += rows.T @ rows
     solution = np.linalg.lstsq(moment[:-1, :-1], moment[:-1, -1], rcond=None)[0]
     return solution[:d], float(solution[d]) if with_intercept else 0.0

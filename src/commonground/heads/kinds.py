@@ -32,11 +32,12 @@ class HeadKind:
     """Base of the kinds. Their fields are public, and read from files: what cannot be used is refused."""
 
     name: ClassVar[str]
+    losses: ClassVar[tuple[str, ...]] = LOSSES[1:]  # of those kinds that have one
 
     def __post_init__(self) -> None:
         for field, value in asdict(self).items():
             if field == "loss":
-                usable, allowed = value in LOSSES[1:], f"one of {', '.join(LOSSES[1:])}"
+                usable, allowed = value in self.losses, f"one of {', '.join(self.losses)}"
             elif field == "local_choice":
                 usable, allowed = isinstance(value, bool), "True or False"
             else:
@@ -93,19 +94,24 @@ class PosteriorHeads(HeadKind):
     ----------
     local_choice : bool, default=False
         Who has rows enough for a model of all features, twice as many as there are, may keep one of her own where it is clearly
-        better on rows that she leaves out (``choice``).
+        better on rows that she leaves out (``choice``). Not for log-odds.
+    loss : {"square", "logistic"}, default="square"
+        "logistic": the board is about log-odds, and so are heads, by Laplace's approximation.
     """
 
     name: ClassVar[str] = "posterior"
+    losses: ClassVar[tuple[str, ...]] = LOSSES[:2]
     local_choice: bool = False
+    loss: str = "square"
 
     def fit(self, block: Block, board: "Billboard") -> HeadTable:
         assert board.spread is not None
         assert board.noise is not None
-        weights, intercepts, *doubts = fit_posterior_heads(block, *_shared(board), board.spread, board.noise)
+        how = board.spread, board.noise, board.log_odds
+        weights, intercepts, *doubts = fit_posterior_heads(block, *_shared(board), *how)
         own = OwnModels.nobody(board.n_features)
         enough = 2 * (board.n_features + 1)
-        if self.local_choice and not block.sparse and (np.diff(block.offsets) >= enough).any():
+        if self.local_choice and not (block.sparse or board.log_odds) and (np.diff(block.offsets) >= enough).any():
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             own = keep_best(block, *_shared(board), prior, HEAD, weights, intercepts, enough)
         return HeadTable(weights, intercepts, own, Doubts(*doubts))

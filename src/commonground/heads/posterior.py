@@ -6,12 +6,14 @@ summed in one fixed order; who has numbers too large or too small for it keeps t
 her part, the posterior's covariance, gives the intervals of her predictions.
 """
 
+import math
+
 import numpy as np
 
 from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.statistics.kernels.chunks import over_chunks
-from commonground.statistics.kernels.posterior import posterior_in_place, prior_factor
+from commonground.statistics.kernels.posterior import logistic_posterior_in_place, posterior_in_place, prior_factor
 from commonground.statistics.kernels.products import chunk_products, row_products
 
 # Rows that the common noise counts for against a person's own residuals. Chosen on half of Jester: 100 and more cost nothing
@@ -20,26 +22,38 @@ NOISE_ROWS = 100.0
 
 
 @kernel(error_model="numpy")
-def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, parts, doubts, noises):  # type: ignore[no-untyped-def]
+def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, log_odds, parts, doubts, noises):  # type: ignore[no-untyped-def]
     """Everybody's part h, the lower half of its covariance row by row, and her noise; ``products``: X (U, w₀)."""
     n, q, most = offsets.shape[0] - 1, L.shape[0], 0
     k = q - own_intercept
     for j in range(n):
         most = max(most, offsets[j + 1] - offsets[j])
-    W, r = np.empty((most, q)), np.empty(most)
-    factor, inverse, xi = np.empty((q, q)), np.empty((q, q)), np.empty(q)
+    W, V, r, shared, curvature = (
+        np.empty((most, q)),
+        np.empty((most, q)),
+        np.empty(most),
+        np.empty(most),
+        np.empty(most),
+    )
+    factor, inverse, g, xi = np.empty((q, q)), np.empty((q, q)), np.empty(q), np.empty(q)
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         for i in range(m):
-            r[i] = y[lo + i] - (products[lo + i, k] + intercept)
+            shared[i] = products[lo + i, k] + intercept
+            r[i] = y[lo + i] - shared[i]
             for c in range(q):
                 W[i, c] = 0.0
                 for b in range(c, q):
                     z = 1.0 if b < own_intercept else products[lo + i, b - own_intercept]
                     W[i, c] += z * L[b, c]
-        own = posterior_in_place(W, r, m, noise, noise_rows, factor, inverse, xi)
+        if log_odds:
+            mine = y[lo : lo + m]
+            found = logistic_posterior_in_place(W, shared, mine, m, V, r, curvature, factor, inverse, g, xi)
+            own = 1.0 if found else math.nan
+        else:
+            own = posterior_in_place(W, r, m, noise, noise_rows, factor, inverse, xi)
         noises[j] = own
-        if np.isnan(own):  # the prior alone
+        if math.isnan(own):  # the prior alone
             for c in range(q):
                 xi[c] = 0.0
                 for b in range(q):
@@ -60,12 +74,12 @@ def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, p
 
 def fit_posterior_heads(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, own_intercept: bool,
-    spread: np.ndarray, noise: float,
+    spread: np.ndarray, noise: float, log_odds: bool = False,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
     """(people, k) heads, (people,) own intercepts, (people, q(q + 1)/2) halves of their covariances, (people,) noises."""
     w = np.zeros(len(embedding)) if mean is None else mean
     columns, L, q = np.column_stack([embedding, w]), prior_factor(spread), len(spread)
-    how = int(own_intercept), float(intercept), L, float(noise), NOISE_ROWS
+    how = int(own_intercept), float(intercept), L, float(noise), NOISE_ROWS, bool(log_odds)
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = np.empty((some.n_users, q)), np.empty((some.n_users, q * (q + 1) // 2)), np.empty(some.n_users)
@@ -75,6 +89,8 @@ def fit_posterior_heads(
         return found
 
     parts, doubts, noises = over_chunks(block, of_chunk)
+    if log_odds:
+        noises[:] = 0.0  # log-odds have none
     if own_intercept:
         return np.ascontiguousarray(parts[:, 1:]), parts[:, 0].copy(), doubts, noises
     return parts, np.zeros(len(parts)), doubts, noises

@@ -73,6 +73,16 @@ def interval_of(answers: np.ndarray, std: np.ndarray, level: float) -> np.ndarra
     return np.column_stack([answers - reach, answers + reach])
 
 
+def probabilities(log_odds: np.ndarray, std: np.ndarray) -> np.ndarray:
+    """(rows, 2) of no and yes, for log-odds of this mean and standard deviation (the average over them, to 1 %).
+
+    >>> probabilities(np.array([2.0, 2.0]), np.array([0.0, 2.0])).round(3).tolist()
+    [[0.119, 0.881], [0.229, 0.771]]
+    """
+    yes = 1.0 / (1.0 + np.exp(-np.clip(log_odds / np.sqrt(1.0 + np.pi / 8 * std**2), -700, 700)))
+    return np.column_stack([1.0 - yes, yes])
+
+
 @dataclass(frozen=True, repr=False)
 class OwnModels:
     """The coefficients of those who keep a model of their own rows. Private: each belongs to that person alone."""
@@ -203,7 +213,7 @@ class HeadTable:
                 doubts.covariances,
                 doubts.noises,
                 board.spread,
-                board.noise,
+                0.0 if board.log_odds else board.noise,
             )
         )
 

@@ -33,12 +33,12 @@ def _reader(model: SharedModel, of_mean: bool, scaled: bool = True) -> Callable[
     assert model.spread is not None
     q, own = len(model.spread), int(model.own_intercept)
     columns, L = np.column_stack([model.embedding, model.slopes]), prior_factor(model.spread)
-    how = own, float(model.intercept), L, float(model.noise), bool(of_mean), bool(scaled)
+    how = own, float(model.intercept), L, float(model.noise), bool(model.log_odds), bool(of_mean), bool(scaled)
 
     def read(some: Block) -> tuple[np.ndarray, np.ndarray]:
         n_rows = some.X.shape[0]
         factors = np.zeros((n_rows, 1 if of_mean else q - own))
-        moments = np.zeros((some.n_users, 3 * (q * (q + 1) // 2) + 2))
+        moments = np.zeros((some.n_users, 3 * (q * (q + 1) // 2) + q + 2))
         with np.errstate(over="ignore", invalid="ignore"):
             products = chunk_products(some.X, columns)
         posterior_factors(products, some.y, some.offsets, *how, factors, moments)
@@ -92,10 +92,13 @@ class PosteriorGradients(Statistic[BinnedSums]):
 
 @dataclass(frozen=True, eq=False)
 class PosteriorMoments(Statistic[ConeSums]):
-    """Σ_j of ξξᵀ, H and H² (by halves), 2e and 2: how far people's parts are from what the prior says.
+    """Σ_j of ξξᵀ, H and H² (by halves), ξ, 2e and 2: how far people's parts are from what the prior says.
 
     ξ is the posterior mean of person j's part in coordinates in which the prior is the identity, 1 − H its posterior covariance,
-    e the mean square of her residuals against the noise. If prior and noise are right, Σ ξξᵀ = Σ H and Σ e = Σ 1.
+    e the mean square of her residuals against the noise. If prior and noise are right, Σ ξξᵀ = Σ H, Σ ξ = 0 and Σ e = Σ 1.
+
+    What two people send is never at more than a right angle: matrices and e are positive, and of ξ and ζ it is
+    (ξᵀζ)² + ξᵀζ ≥ −1/4, which the product 2·2 of the last entries outweighs. Who sends no 2 sends nothing at all.
     """
 
     gives = ConeSums
@@ -121,19 +124,13 @@ class PosteriorMoments(Statistic[ConeSums]):
 class LikelihoodSums:
     """What maximum likelihood needs of everybody, as it is: neither scaled nor clipped, and so of no use to private learners."""
 
-    of_embedding: np.ndarray  # (d, k) gradient times s²
-    of_mean: np.ndarray  # (d,)
-    of_intercept: float
+    of_embedding: np.ndarray  # (1 + d, k) gradient times s², for a constant feature first
+    of_mean: np.ndarray  # (1 + d,)
     moments: np.ndarray  # as PosteriorMoments gives them
-    n_rows: int
 
     def __add__(self, other: "LikelihoodSums") -> "LikelihoodSums":
         return LikelihoodSums(
-            self.of_embedding + other.of_embedding,
-            self.of_mean + other.of_mean,
-            self.of_intercept + other.of_intercept,
-            self.moments + other.moments,
-            self.n_rows + other.n_rows,
+            self.of_embedding + other.of_embedding, self.of_mean + other.of_mean, self.moments + other.moments
         )
 
 
@@ -151,6 +148,6 @@ class Likelihood(Statistic[LikelihoodSums]):
         with np.errstate(over="ignore", invalid="ignore"):
             usual = squared_norms(moments) < _WILD  # a person of wild numbers would be all there is
             rows = np.repeat(usual, np.diff(block.offsets))
-            X, factors, residuals = block.X[rows], factors[rows], residuals[rows]
-            sums = np.asarray(X.T @ factors), np.asarray(X.T @ residuals)[:, 0], float(residuals.sum())
-        return LikelihoodSums(*sums, moments[usual].sum(axis=0), int(rows.sum()))
+            X, both = block.X[rows], np.column_stack([factors, residuals])[rows]
+            sums = np.vstack([both.sum(axis=0), np.asarray(X.T @ both)])
+        return LikelihoodSums(sums[:, :-1], sums[:, -1], moments[usual].sum(axis=0))

@@ -18,7 +18,7 @@ from commonground.data.population import Block, Sum
 from commonground.losses import LOSSES
 
 WINDOW = 16  # bins (8 octaves) around the expected size for which sums are kept
-MOST_NESTED = 3  # statistics within statistics
+MOST_NESTED = 4  # statistics within statistics
 
 # ---- what a field may be: (value, number of features) → whether it is that ------------------------------------------------
 
@@ -84,7 +84,9 @@ class SharedModel:
     spread : array of shape (q, q), default=None
         S, the covariance of people's own parts: their intercepts first, where they have one, then their v. None: not known.
     noise : float, default=1.0
-        s², the variance of labels about a person's own model; of use with ``spread`` only.
+        s², the variance of labels about a person's own model; of use with ``spread`` only. One for log-odds, which have none.
+    log_odds : bool, default=False
+        Whether the model gives the log-odds of a label above zero, in place of the label.
     """
 
     embedding: Embedding
@@ -93,6 +95,7 @@ class SharedModel:
     own_intercept: Flag = False
     spread: Square | None = None
     noise: Number = 1.0
+    log_odds: Flag = False
 
     @property
     def rank(self) -> int:

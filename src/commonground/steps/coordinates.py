@@ -59,9 +59,16 @@ def release_coordinates(
 ) -> np.ndarray | None:
     """T of the coordinates z = T x, a (d, d) matrix or a (d,) vector of scales; None where rows are fine as they are."""
     transform = release_scales(users, own_intercept, gate, mu_scales)
-    for t in range(MOMENT_ROUNDS if mu_correlations > 0.0 else 0):
-        seen, mu = seen_in_coordinates(users, transform), mu_correlations / MOMENT_ROUNDS**0.5
-        even = release_evening(seen, own_intercept, gate, mu, f"feature moment {t + 1}")
+    return release_correlations(users, transform, own_intercept, gate, mu_correlations)
+
+
+def release_correlations(
+    users: Population, transform: np.ndarray | None, own_intercept: bool, gate: Gate, mu: float
+) -> np.ndarray | None:
+    """T of coordinates in which features are uncorrelated, too; ``transform`` itself where nothing is spent on that."""
+    for t in range(MOMENT_ROUNDS if mu > 0.0 else 0):
+        seen, each = seen_in_coordinates(users, transform), mu / MOMENT_ROUNDS**0.5
+        even = release_evening(seen, own_intercept, gate, each, f"feature moment {t + 1}")
         if even is not None:
             before = np.eye(users.n_features) if transform is None else transform
             transform = even * before if before.ndim == 1 else even @ before

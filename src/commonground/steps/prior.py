@@ -16,7 +16,9 @@ from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.shrinkage import signal_share
 from commonground.gate import Gate
+from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
 from commonground.statistics.labels import LabelEnergies
 from commonground.statistics.posterior import PosteriorMoments
@@ -24,34 +26,63 @@ from commonground.statistics.statistic import SharedModel
 
 FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first given
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # by how much a prior is expected to be off: at first, and after two looks
+LOOKS = 6  # where a model was learned without a prior: noise may be as much as 5⁶ times smaller than labels
 _FARTHEST = 5.0  # the most that one look changes a variance by, either way
 _FEWEST = 0.02  # of all people's worth of information: noise may leave less
 
 
-def first_prior(users: Population, model: SharedModel, feature_energy: float, gate: Gate, mu: float) -> SharedModel:
-    """The model with a weak prior, from the one released number that is the middle of people's label variances."""
+def first_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> SharedModel:
+    """A model without directions, with a weak prior from one released number, the middle of people's label variances."""
     counts = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu)
     first = densest_window(counts.value, counts.noise_std)
     noise = lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
-    return replace(model, noise=noise, spread=weak_spread(model, noise, feature_energy))
+    return with_weak_prior(model, noise)
 
 
-def weak_spread(model: SharedModel, noise: float, feature_energy: float) -> np.ndarray:
-    """S under which own parts make up ``FIRST_SHARE`` of the noise, intercept and coefficients alike."""
-    along = np.maximum(feature_energy * (model.embedding**2).sum(axis=0), 1e-300)  # variance of x's coordinates
-    sizes = np.concatenate([[1.0] * model.own_intercept, along])
-    return np.diag(FIRST_SHARE * noise / max(len(sizes), 1) / sizes)
+def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:
+    """A model without directions, whose own intercepts make up ``FIRST_SHARE`` of the noise."""
+    return replace(model, noise=noise, spread=FIRST_SHARE * noise * np.eye(int(model.own_intercept)))
 
 
-def with_directions(model: SharedModel, directions: np.ndarray, feature_energy: float) -> SharedModel:
-    """The model with these directions in place of none: coefficients on them have variance one, by a weak prior."""
+def with_weak_log_odds(model: SharedModel) -> SharedModel:
+    """The same for a model of log-odds: as much room as ``FIRST_SHARE`` of what one label leaves open."""
+    return replace(with_weak_prior(model, 1.0 / curvature_at(model.intercept)), noise=1.0)
+
+
+def curvature_at(log_odds: float) -> float:
+    """p (1 − p), by which a change of log-odds changes a probability.
+
+    >>> curvature_at(0.0)
+    0.25
+    """
+    p = 1.0 / (1.0 + np.exp(-log_odds))
+    return float(p * (1.0 - p))
+
+
+def with_directions(model: SharedModel, directions: np.ndarray, along: float | np.ndarray) -> SharedModel:
+    """The model with these directions: coefficients on them have variance one, and make up ``FIRST_SHARE`` of the noise.
+
+    ``along``: the variance of features in each of these directions.
+    """
     assert model.spread is not None
-    bare = replace(model, embedding=directions, spread=None)
-    weak = np.diag(weak_spread(bare, model.noise, feature_energy))
-    own = int(model.own_intercept)
-    spread = np.eye(own + directions.shape[1])
+    own, k = int(model.own_intercept), directions.shape[1]
+    spread = np.eye(own + k)
     spread[:own, :own] = model.spread[:own, :own]
-    return replace(bare, embedding=np.ascontiguousarray(directions * np.sqrt(weak[own:])), spread=spread)
+    size = np.sqrt(FIRST_SHARE * model.noise / (own + k) / np.maximum(along, 1e-300))
+    return replace(model, embedding=np.ascontiguousarray(directions * size), spread=spread)
+
+
+def release_prior(
+    users: Population, model: SharedModel, along: np.ndarray, gate: Gate, mu_spread: float, mu_look: float
+) -> SharedModel:
+    """The model with S and s² of people's own parts, for one that was learned without: ``LOOKS`` looks from a weak prior."""
+    directions, bare = model.embedding, replace(model, embedding=model.embedding[:, :0])
+    weak = with_weak_log_odds(bare) if model.log_odds else first_prior(users, bare, gate, mu_spread)
+    model = with_directions(weak, directions, along * (curvature_at(model.intercept) if model.log_odds else 1.0))
+    for t in range(LOOKS):
+        doubt = FIRST_DOUBT if t < LOOKS - 1 else LATER_DOUBT
+        model = release_better_prior(users, model, gate, mu_look, f"prior of heads, look {t + 1}", doubt)
+    return orthonormal(model)
 
 
 def release_better_prior(
@@ -66,7 +97,8 @@ def release_better_prior(
     if q == 0:
         return model
     released = gate.release(users.sum(PosteriorMoments(model)).bounded(name), mu)
-    return better_prior(model, released.value, released.noise_std, users.total_weight, doubt)
+    better = better_prior(model, released.value, released.noise_std, users.total_weight, doubt)
+    return coefficients_of_variance_one(better)
 
 
 def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, people: float, doubt: float) -> SharedModel:
@@ -75,7 +107,12 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     q = len(model.spread)
     half = q * (q + 1) // 2
     parts, taken, squares = (from_symmetric_half(moments[at * half : (at + 1) * half], q) for at in range(3))
-    present = max(float(moments[-1]), 0.1 * NOISE_WEIGHT * people)
+    first, present = moments[3 * half : 3 * half + q], max(float(moments[-1]) / NOISE_WEIGHT, 0.1 * people)
+    L = prior_factor(model.spread)
+    if model.coef is not None:  # what people's parts have in common belongs to the shared part
+        share = signal_share(first, noise_std, q) if noise_std else 1.0
+        model = _shifted(model, L @ _divided(taken, share * first, noise_std, people))
+        parts = parts - share * np.outer(first, first) / present
     # Information about each direction of the prior, at least a little; noise beside it tells how much of the change is real.
     values, Q = np.linalg.eigh(squares)
     values = np.maximum(values, max(_FEWEST * people, noise_std))
@@ -84,12 +121,37 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     change = Q @ (change * doubt**2 / (doubt**2 + hidden)) @ Q.T
     grown, V = np.linalg.eigh(np.eye(q) + change)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
-    L = np.linalg.cholesky(model.spread)
     spread = L @ (V * grown) @ V.T @ L.T
-    off = float(moments[-2]) / present - 1.0
-    off *= doubt**2 / (doubt**2 + 2 * (noise_std / present) ** 2)
+    if model.log_odds:
+        return replace(model, spread=spread)
+    off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
+    off *= doubt**2 / (doubt**2 + 2 * (noise_std / (NOISE_WEIGHT * present)) ** 2)
     noise = model.noise * float(np.clip(1.0 + off, 1 / _FARTHEST, _FARTHEST))
-    return coefficients_of_variance_one(replace(model, spread=spread, noise=noise))
+    return replace(model, spread=spread, noise=noise)
+
+
+def second_moment(model: SharedModel, moments: np.ndarray) -> np.ndarray:
+    """The mean of people's E[h hᵀ] by their posteriors."""
+    assert model.spread is not None
+    q = len(model.spread)
+    half = q * (q + 1) // 2
+    parts, taken = (from_symmetric_half(moments[at * half : (at + 1) * half], q) for at in range(2))
+    L, present = prior_factor(model.spread), float(moments[-1]) / NOISE_WEIGHT
+    return np.asarray(L @ (np.eye(q) + (parts - taken) / present) @ L.T)
+
+
+def _divided(taken: np.ndarray, first: np.ndarray, noise_std: float, people: float) -> np.ndarray:
+    """(Σ H)⁻¹ Σ ξ: where the prior should be centred, in its own coordinates."""
+    values, Q = np.linalg.eigh(taken)
+    return Q @ (Q.T @ first / np.maximum(values, max(_FEWEST * people, noise_std)))
+
+
+def _shifted(model: SharedModel, part: np.ndarray) -> SharedModel:
+    """The model with this part, an intercept and coefficients, as everybody's."""
+    own = int(model.own_intercept)
+    return replace(
+        model, coef=model.slopes + model.embedding @ part[own:], intercept=model.intercept + float(part[:own].sum())
+    )
 
 
 def coefficients_of_variance_one(model: SharedModel) -> SharedModel:

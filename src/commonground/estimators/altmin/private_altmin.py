@@ -17,7 +17,7 @@ from commonground.errors import InputError
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
-from commonground.heads.kinds import ConvexHeads, HeadKind, RidgeHeads, SecondHalfHeads
+from commonground.heads.kinds import ConvexHeads, HeadKind, PosteriorHeads, SecondHalfHeads
 from commonground.losses import LOSSES
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
@@ -27,6 +27,7 @@ from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.moment_system import MomentSystem, release_moment_system
+from commonground.steps.prior import LOOKS, release_prior
 from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.shared_mean import shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
@@ -36,7 +37,7 @@ MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns dk: the system has half their square numbers, each with noise of its own
 CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
-# Those of the mean are spent only with shared_mean=True.
+# Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
 PLAN = Plan(
     (
         Share("mean scale", 0.01, "how large features are: one number"),
@@ -49,6 +50,8 @@ PLAN = Plan(
         Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
         Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
         Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", N_ROUNDS),
+        Share("prior spread", 0.004, "how far labels spread: one number"),
+        Share("prior", 0.03, "looks at the prior of heads", LOOKS),
     )
 )
 
@@ -186,7 +189,7 @@ class PrivateAltMin(PersonalModel):
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
-            head_kind = RidgeHeads() if self.loss == "square" else ConvexHeads(self.loss)
+            head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
             model = self._default_recipe(users, budget, gate)
         return Billboard(
             embedding=model.embedding,
@@ -206,6 +209,8 @@ class PrivateAltMin(PersonalModel):
                 **parameters,
             ),
             head_kind=head_kind,
+            spread=model.spread,
+            noise=None if model.spread is None else model.noise,
         )
 
     def _check(self, users: Population) -> None:
@@ -227,6 +232,7 @@ class PrivateAltMin(PersonalModel):
     def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
         n_rounds, own_intercept = self.n_rounds or N_ROUNDS, self.fit_intercept
         plan = PLAN if self.shared_mean else PLAN.without("mean")
+        plan = plan.without({"square": "-", "logistic": "prior spread", "huber": "prior"}[self.loss])
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
         one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
         if self.loss == "logistic":
@@ -260,6 +266,10 @@ class PrivateAltMin(PersonalModel):
                     U = _better_embedding(model.embedding, system, gradient, curvature)
                     model = replace(model, embedding=U)
                 advance()
+            if self.loss != "huber":
+                model, U = replace(model, log_odds=self.loss == "logistic"), model.embedding
+                along = (U * np.linalg.solve(system.inverse_of_features, U)).sum(axis=0)
+                model = release_prior(users, model, along, gate, mu.get("prior spread", 0.0), mu["prior"])
         return model
 
     def _gradients(self, users: Population, model: SharedModel, of_mean: bool = False) -> Callable[[int], BinnedSums]:

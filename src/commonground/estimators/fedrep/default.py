@@ -28,6 +28,8 @@ from commonground.denoise.shrinkage import signal_share
 from commonground.denoise.spectra import visible_rank, without_single_features
 from commonground.gate import Gate
 from commonground.progress import progress_bar
+from commonground.statistics.convex_gradients import SignedLabels
+from commonground.statistics.coordinates import Centred
 from commonground.statistics.directions import Directions
 from commonground.statistics.labels import LabelMeans
 from commonground.statistics.posterior import PosteriorGradients
@@ -35,7 +37,8 @@ from commonground.statistics.sparse_features import FeatureFrequencies, SparseDi
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.coordinates import (
     coefficients_for_features,
-    release_coordinates,
+    release_correlations,
+    release_scales,
     seen_in_coordinates,
     share_of_correlations,
 )
@@ -43,12 +46,15 @@ from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import (
     FIRST_DOUBT,
     LATER_DOUBT,
+    curvature_at,
     first_prior,
     orthonormal,
     release_better_prior,
     with_directions,
+    with_weak_log_odds,
 )
 from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
+from commonground.steps.shared_mean import release_feature_centre
 
 FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
 MEAN_ROUNDS = 2  # for a first w₀, before there is an embedding
@@ -57,12 +63,16 @@ LEVEL_ROUNDS = 2
 LOOKS_AT_START = 2  # at the prior, once there are directions
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
+_LIKELIEST = 0.02, 0.98  # shares of yes beyond which a level of labels is not believed
 START_FEATURES = 200  # of sparse rows: the most popular ones
 FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
 PLAN = Plan(
     (
         Share("features", 0.03, "how often each feature occurs (sparse rows)"),
         Share("scales", 0.006, "scales of features, against each other (dense rows)"),
+        Share("centre locate", 0.003, "where features lie (dense rows, own intercepts): one histogram"),
+        Share("centre sizes", 0.003, "a histogram that chooses the clip of the centre"),
+        Share("centre", 0.02, "the clipped sum of people's mean rows"),
         Share("correlations", 0.06, "moments of features; less where less is enough (dense rows)"),
         Share("scale", 0.004, "how large features are: one number"),
         Share("level locate", 0.003, "where people's mean labels lie on the whole grid: one histogram"),
@@ -87,7 +97,8 @@ class Coordinates:
     """People seen so that features vary alike, and the way back."""
 
     users: Population
-    transform: np.ndarray | None  # z = T x, a matrix or a vector of scales
+    transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
+    centre: np.ndarray
     groups: (
         np.ndarray
     )  # (d,) int: features that about as many people have, up to a factor of four, have the same number
@@ -102,30 +113,39 @@ class Coordinates:
         return kept
 
     def for_features(self, model: SharedModel) -> SharedModel:
-        """The model of z as one of x."""
+        """The model of z as one of x, whose own intercepts are those of x = 0."""
+        assert model.spread is not None
+        U = coefficients_for_features(self.transform, model.embedding)
         coef = None if model.coef is None else coefficients_for_features(self.transform, model.coef)
-        return replace(model, embedding=coefficients_for_features(self.transform, model.embedding), coef=coef)
+        intercept = model.intercept - (0.0 if coef is None else float(coef @ self.centre))
+        turn = np.eye(len(model.spread))
+        turn[: int(model.own_intercept), int(model.own_intercept) :] = -self.centre @ U
+        spread = turn @ model.spread @ turn.T
+        return replace(model, embedding=U, coef=coef, intercept=intercept, spread=(spread + spread.T) / 2)
 
 
 def default_recipe(
-    users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, n_rounds: int | None,
-    budget: Budget, gate: Gate, verbose: bool,
+    users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool,
+    n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool,
 ) -> SharedModel:  # fmt: skip
-    """The shared model, with the prior of heads and the noise of labels."""
-    plan = plan_for(users, rank, own_intercept, shared_mean, budget.mu)
+    """The shared model, of labels or of ``log_odds``, with the prior of heads and the noise of labels."""
+    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu)
+    users = users.seen_through(SignedLabels) if log_odds else users
     mu = plan.costs(budget)
     expected = 0 if rank == 0 else n_rounds or FIRST_ROUNDS + FEWEST_LATER
     with progress_bar("training", expected + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
         seen = _coordinates(users, own_intercept, gate, mu)
         users, d = seen.users, users.n_features
-        energy = release_feature_energy(users, own_intercept, gate, mu["scale"])
+        energy = release_feature_energy(users, False, gate, mu["scale"])
         model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
         constant = (
             energy**0.5 if shared_mean and own_intercept else 0.0
         )  # as large as the features, which vary alike here
         if constant:
             model = _release_level(users, model, gate, mu)
-        model = first_prior(users, model, energy, gate, mu["spread"])
+        model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
+        # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
+        curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
         mean_edge = 0
         if shared_mean:
             gradients = partial(_gradients, users, True, constant)
@@ -134,7 +154,7 @@ def default_recipe(
                 name = f"shared mean, round {t + 1}"
                 one_round = mu["mean sizes"], mu["mean rounds"]
                 gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name)
-                model, mean_edge = _better_mean(seen, model, gradient, energy, constant), gradient.edge
+                model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
                 model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
                 advance()
         if rank == 0:
@@ -144,7 +164,7 @@ def default_recipe(
         directions = _initial_embedding(seen, rank, model, gate, mu["init"])
         if directions.shape[1] == 0:
             return orthonormal(seen.for_features(model))
-        model = with_directions(model, directions, energy)
+        model = with_directions(model, directions, curvature)
         for t in range(LOOKS_AT_START):
             model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", FIRST_DOUBT)
         gradients = partial(_gradients, users, False, 0.0)
@@ -158,12 +178,12 @@ def default_recipe(
             if shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
                 of_mean = partial(_gradients, users, True, constant, model)
                 gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean")
-                model, mean_edge = _better_mean(seen, model, gradient, energy, constant), gradient.edge
+                model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name)
                 edge = gradient.edge
                 step = seen.signal_in(gradient.value.T, gradient.noise_std)
-                U = model.embedding + STEP / (gradient.people * energy) * step
+                U = model.embedding + STEP / (gradient.people * curvature) * step
                 model = replace(model, embedding=np.ascontiguousarray(U))
             t += 1
             advance()
@@ -175,15 +195,18 @@ def default_recipe(
     return orthonormal(seen.for_features(model))
 
 
-def plan_for(users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, mu: float) -> Plan:
+def plan_for(
+    users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool, mu: float
+) -> Plan:
     """What each release may cost, from public numbers."""
-    plan = PLAN
+    plan = PLAN.without("spread") if log_odds else PLAN
     if users.sparse:
-        plan = plan.without("scales").without("correlations")
+        plan = plan.without("scales").without("correlations").without("centre")
     else:
         most = next(share.part for share in PLAN if share.name == "correlations")
         part = share_of_correlations(users.total_weight, users.n_features, mu, most)
         plan = plan.without("features").where("correlations", part=part)
+        plan = plan if own_intercept else plan.without("centre")
     looks = MEAN_ROUNDS * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
     plan = plan.where("prior", repeats=looks)
     plan = plan if shared_mean else plan.without("mean")
@@ -206,8 +229,15 @@ def later_rounds(noise_before: float, noise_now: float) -> int:
 def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]) -> Coordinates:
     everything = np.arange(users.n_features)
     if not users.sparse:
-        transform = release_coordinates(users, own_intercept, gate, mu["scales"], mu.get("correlations", 0.0))
-        return Coordinates(seen_in_coordinates(users, transform), transform, np.zeros_like(everything), everything)
+        transform, centre = release_scales(users, False, gate, mu["scales"]), np.zeros(users.n_features)
+        if own_intercept:  # which takes up what a centre takes away
+            scaled = seen_in_coordinates(users, transform)
+            costs = {"mu_locate": mu["centre locate"], "mu_size": mu["centre sizes"], "mu_sum": mu["centre"]}
+            centre = release_feature_centre(scaled, gate, **costs) / (1.0 if transform is None else transform)
+            users = users.seen_through(partial(Centred, centre))
+        transform = release_correlations(users, transform, False, gate, mu.get("correlations", 0.0))
+        seen = seen_in_coordinates(users, transform)
+        return Coordinates(seen, transform, centre, np.zeros_like(everything), everything)
     assert isinstance(users, Users)  # others have no sparse rows
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
     noise = released.noise_std
@@ -218,7 +248,7 @@ def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[st
     scales = 1.0 / np.sqrt(len(shares) * shares)
     groups = np.floor(np.log2(shares) / 2).astype(int)
     popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
-    return Coordinates(users.scaled(scales), scales, groups - groups.min(), popular)
+    return Coordinates(users.scaled(scales), scales, np.zeros(len(scales)), groups - groups.min(), popular)
 
 
 def _release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[str, float]) -> SharedModel:
@@ -239,12 +269,26 @@ def _release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[s
     return model
 
 
+def _as_log_odds(model: SharedModel) -> SharedModel:
+    """A model of mean labels ±1 as one of log-odds, with a weak prior."""
+    yes = float(np.clip((1.0 + model.intercept) / 2, *_LIKELIEST))
+    return with_weak_log_odds(replace(model, intercept=float(np.log(yes / (1.0 - yes))), log_odds=True))
+
+
+def _as_labels(model: SharedModel) -> SharedModel:
+    """A model of log-odds as one of labels ±1, to first order."""
+    if not model.log_odds:
+        return model
+    slope = 2.0 * curvature_at(model.intercept)
+    return replace(model, coef=slope * model.slopes, intercept=float(np.tanh(model.intercept / 2)), log_odds=False)
+
+
 def _initial_embedding(
     seen: Coordinates, rank: int | Literal["auto"], model: SharedModel, gate: Gate, mu: float
 ) -> np.ndarray:
     """The top-k eigenvectors of the released moment of everybody's own direction, on popular features; zero on others."""
     users, size = seen.users, len(seen.popular)
-    bare = replace(model, spread=None)
+    bare = replace(_as_labels(model), spread=None)
     asked = SparseDirections(bare, seen.popular) if users.sparse else Directions(bare)
     released = gate.release(users.sum(asked).bounded("initial embedding"), mu)
     moment = from_symmetric_half(released.value, size)
@@ -257,14 +301,14 @@ def _initial_embedding(
 
 
 def _better_mean(
-    seen: Coordinates, model: SharedModel, gradient: ClippedGradient, energy: float, constant: float
+    seen: Coordinates, model: SharedModel, gradient: ClippedGradient, curvature: float, constant: float
 ) -> SharedModel:
-    """One step on w₀, and on the intercept where the gradient has an entry for it."""
+    """One step on w₀, and on the intercept where the gradient has an entry for it, of size ``constant``."""
     d = len(model.slopes)
-    step = seen.signal_in(gradient.value[0, :d], gradient.noise_std) / (gradient.people * energy)
+    step = seen.signal_in(gradient.value[0, :d], gradient.noise_std) / (gradient.people * curvature)
     last = gradient.value[0, d:]
     share = signal_share(last, gradient.noise_std, 1) if constant else 0.0
-    level = share * float(last.sum()) / (gradient.people * constant) if constant else 0.0
+    level = share * float(last.sum()) * constant / (gradient.people * curvature) if constant else 0.0
     return replace(model, coef=model.slopes + step, intercept=model.intercept + level)
 
 

@@ -17,7 +17,8 @@ from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, informat
 from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.gate import Gate
-from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
+from commonground.heads.kinds import HeadKind, PosteriorHeads, SecondHalfHeads
+from commonground.losses import LOSSES
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
 
@@ -46,6 +47,8 @@ class PrivateFedRep(PersonalModel):
         Give each person an intercept of her own (local, free).
     shared_mean : bool, default=True
         Release a shared linear model w₀ first (paid for).
+    loss : {"square", "logistic"}, default="square"
+        "logistic": labels are yes (above zero) or no, and predictions log-odds; see ``PrivateFedRepClassifier``.
     n_rounds : int or None, default=None
         Gradient rounds of the default recipe. None means 16, or 192 smaller ones where people are few (``few_people``; without a
         shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
@@ -129,6 +132,7 @@ class PrivateFedRep(PersonalModel):
         recipe: str = "default",
         fit_intercept: bool = True,
         shared_mean: bool = True,
+        loss: str = "square",
         n_rounds: int | None = None,
         local_choice: bool = True,
         keep_heads: bool = True,
@@ -145,6 +149,7 @@ class PrivateFedRep(PersonalModel):
         self.recipe = recipe
         self.fit_intercept = fit_intercept
         self.shared_mean = shared_mean
+        self.loss = loss
         self.n_rounds = n_rounds
         self.local_choice = local_choice
         self.keep_heads = keep_heads
@@ -167,6 +172,10 @@ class PrivateFedRep(PersonalModel):
         return isinstance(self.rank, str) and self.rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
+        if self.loss not in LOSSES[:2] or (self.loss == "logistic" and self.recipe == "paper"):
+            raise InputError(
+                f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
+            )
         if not self._finds_rank or self.recipe == "paper":
             least = 0 if self.recipe != "paper" and (self.shared_mean or self.fit_intercept) else 1
             check_rank(self.rank, users.n_features, "PrivateFedRep", least)
@@ -177,7 +186,7 @@ class PrivateFedRep(PersonalModel):
         model = self._recipe(users, budget, gate)
         pays = None if users.sparse or not model.rank else sharing_pays(users, model.rank, budget)
         statement = Statement.of_fit(
-            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=model.rank
+            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=model.rank, loss=self.loss
         )
         return Billboard(
             embedding=model.embedding,
@@ -194,7 +203,7 @@ class PrivateFedRep(PersonalModel):
     def _head_kind(self, model: SharedModel) -> HeadKind:
         if self.recipe == "paper":
             return SecondHalfHeads()
-        return (RidgeHeads if model.spread is None else PosteriorHeads)(bool(self.local_choice))
+        return PosteriorHeads(bool(self.local_choice), self.loss)
 
     def _recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
         """Which of the recipes trains, from public numbers alone."""
@@ -206,8 +215,10 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         how = budget, gate, self.verbose
-        if users.sparse or self.shared_mean or self.fit_intercept:
-            return default_recipe(users, self.rank, self.fit_intercept, self.shared_mean, self.n_rounds, *how)
+        logistic = self.loss == "logistic"
+        if logistic or users.sparse or self.shared_mean or self.fit_intercept:
+            parts = self.fit_intercept, self.shared_mean, logistic
+            return default_recipe(users, self.rank, *parts, self.n_rounds, *how)
         k = EXPECTED_RANK if self._finds_rank else int(self.rank)
         known = information(users.total_weight, users.n_features, k, budget.mu)
         if known < MANY_PEOPLE_FROM and self.n_rounds is None:

@@ -12,6 +12,11 @@ import numpy as np
 
 from commonground.compiled import kernel
 
+MOST_STEPS = 40  # of Newton's; fewer than ten are needed
+_LONGEST = 3.0  # change of log-odds in one step: beyond, the curvature is another
+_AT_REST = 1e-9
+_FAR = 40.0  # log-odds beyond which a probability is 0 or 1
+
 
 @kernel(error_model="numpy")
 def precision_factor(W, m, noise, L):  # type: ignore[no-untyped-def]
@@ -96,10 +101,60 @@ def posterior_in_place(W, r, m, noise, own_noise_after, L, inverse, xi):  # type
     return own if finite else math.nan
 
 
+@kernel(error_model="numpy")
+def logistic_posterior_in_place(W, offsets, labels, m, V, r, curvature, L, inverse, g, xi):  # type: ignore[no-untyped-def]
+    """The same for yes-or-no labels (yes: above zero) of log-odds offset + W ξ: mode and Laplace's covariance of ξ ~ N(0, 1).
+
+    Also what is left of the labels, r = y − p, and the curvature p (1 − p) of each row. Returns whether there is a posterior.
+    """
+    q = W.shape[1]
+    for c in range(q):
+        xi[c] = 0.0
+    for step in range(MOST_STEPS):
+        for i in range(m):
+            score = offsets[i]
+            for c in range(q):
+                score += W[i, c] * xi[c]
+            p = 1.0 / (1.0 + math.exp(-min(max(score, -_FAR), _FAR)))
+            r[i] = (1.0 if labels[i] > 0.0 else 0.0) - p
+            curvature[i] = p * (1.0 - p)
+            for c in range(q):
+                V[i, c] = math.sqrt(curvature[i]) * W[i, c]
+        if not precision_factor(V, m, 1.0, L):
+            return False
+        inverse_from_factor(L, inverse)
+        if step == MOST_STEPS - 1:
+            break
+        moved = 0.0
+        for c in range(q):
+            g[c] = -xi[c]
+            for i in range(m):
+                g[c] += W[i, c] * r[i]
+        longest = 0.0
+        for i in range(m):
+            along = 0.0
+            for c in range(q):
+                for b in range(q):
+                    along += W[i, c] * inverse[c, b] * g[b]
+            longest = max(longest, abs(along))
+        shorter = min(1.0, _LONGEST / max(longest, 1e-300))
+        for c in range(q):
+            change = 0.0
+            for b in range(q):
+                change += inverse[c, b] * g[b]
+            xi[c] += shorter * change
+            moved = max(moved, abs(change))
+        if not moved < math.inf:
+            return False
+        if moved < _AT_REST:
+            break
+    return True
+
+
 def prior_factor(spread: np.ndarray) -> np.ndarray:
-    """L with S = L Lᵀ, lower triangular, for any covariance S; what is not positive counts as nothing."""
+    """Cholesky's L with S = L Lᵀ, lower triangular, for any covariance S; what is not positive counts as nothing."""
     q = len(spread)
     values, Q = np.linalg.eigh(spread) if q else (np.zeros(0), np.zeros((0, 0)))
     root = Q * np.sqrt(np.maximum(values, 0.0))
-    L = np.linalg.qr(root.T)[1].T
-    return np.ascontiguousarray(np.tril(L))
+    L = np.tril(np.linalg.qr(root.T)[1].T)
+    return np.ascontiguousarray(L * np.where(np.diag(L) < 0.0, -1.0, 1.0))

@@ -6,7 +6,7 @@ import numpy as np
 
 from commonground.clipping.grid import CHUNK, N_BINS, bin_of
 from commonground.compiled import kernel
-from commonground.statistics.kernels.posterior import posterior_in_place
+from commonground.statistics.kernels.posterior import logistic_posterior_in_place, posterior_in_place
 
 FEWEST_FREE = 0.25  # rows' worth of residual that her own part must leave her, for what she sends to say anything
 NOISE_WEIGHT = 2.0  # of the two numbers about noise beside those about heads, so that the gate's noise hides them less
@@ -14,20 +14,20 @@ LANES = 4  # sums over sparse rows are kept in so many fixed parts, whatever the
 
 
 @kernel(error_model="numpy")
-def posterior_factors(products, y, offsets, own, intercept, L, noise, of_mean, scaled, factors, moments):  # type: ignore[no-untyped-def]
+def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, of_mean, scaled, factors, moments):  # type: ignore[no-untyped-def]
     """For each row the factors f that its person's gradient Σ f xᵀ is made of; and everybody's moments.
 
     ``products``: X (U, w₀). ``factors``, zeros, are (rows, k), or (rows, 1) ``of_mean``, and stay zero for a person who has
     nothing to say. ``scaled``: by her degrees of freedom and the size of her head, so that no person says more than another.
-    ``moments``, zeros, (people, 3·q(q+1)/2 + 2): ξξᵀ, H and H² by their halves, her noise against the common one, and a one,
-    these two times ``NOISE_WEIGHT``.
+    ``moments``, zeros, (people, 3·q(q+1)/2 + q + 2): ξξᵀ, H and H² by their halves, ξ, her noise against the common one, and a
+    one, these two times ``NOISE_WEIGHT``.
     """
     n, q = offsets.shape[0] - 1, L.shape[0]
     k, half, most = q - own, q * (q + 1) // 2, 0
     for j in range(n):
         most = max(most, offsets[j + 1] - offsets[j])
-    Z, W, r = np.empty((most, q)), np.empty((most, q)), np.empty(most)
-    factor, inverse, xi = np.empty((q, q)), np.empty((q, q)), np.empty(q)
+    Z, W, V, r, curvature = np.empty((most, q)), np.empty((most, q)), np.empty((most, q)), np.empty(most), np.ones(most)
+    factor, inverse, xi, g, shared = np.empty((q, q)), np.empty((q, q)), np.empty(q), np.empty(q), np.empty(most)
     v, doubt, H = np.empty(k), np.empty((q, k)), np.empty((q, q))
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
@@ -41,18 +41,24 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, of_mean, s
             for b in range(q):
                 for c in range(b + 1):
                     W[i, c] += Z[i, b] * L[b, c]
-        if math.isnan(posterior_in_place(W, r, m, noise, 0.0, factor, inverse, xi)):
-            continue
         used, squares = 0.0, 0.0
+        if log_odds:
+            for i in range(m):
+                shared[i] = products[lo + i, k] + intercept
+            if not logistic_posterior_in_place(W, shared, y[lo : lo + m], m, V, r, curvature, factor, inverse, g, xi):
+                continue
+        elif math.isnan(posterior_in_place(W, r, m, noise, 0.0, factor, inverse, xi)):
+            continue
+        else:
+            for i in range(m):
+                for c in range(q):
+                    r[i] -= W[i, c] * xi[c]
+                squares += r[i] * r[i]
         for c in range(q):
             used += 1.0 - noise * inverse[c, c]
-        for i in range(m):
-            for c in range(q):
-                r[i] -= W[i, c] * xi[c]
-            squares += r[i] * r[i]
         _moments_in_place(xi, inverse, noise, H, moments[j])
-        moments[j, 3 * half] = NOISE_WEIGHT * (squares / (m * noise) + used / m)
-        moments[j, 3 * half + 1] = NOISE_WEIGHT
+        moments[j, 3 * half + q] = NOISE_WEIGHT * (1.0 if log_odds else squares / (m * noise) + used / m)
+        moments[j, 3 * half + q + 1] = NOISE_WEIGHT
         free = m - used if scaled else 1.0
         if not free > FEWEST_FREE:
             continue
@@ -78,19 +84,27 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, of_mean, s
             for a in range(k):
                 total = r[i] * v[a]
                 for b in range(q):
-                    total -= Z[i, b] * doubt[b, a]
+                    total -= curvature[i] * Z[i, b] * doubt[b, a]
                 factors[lo + i, a] = total * scale
+        if own and scaled:  # less their mean: what all of her rows have in common is her intercept's
+            for a in range(k):
+                mean = 0.0
+                for i in range(m):
+                    mean += factors[lo + i, a] / m
+                for i in range(m):
+                    factors[lo + i, a] -= mean
 
 
 @kernel(error_model="numpy")
 def _moments_in_place(xi, inverse, noise, H, moments):  # type: ignore[no-untyped-def]
-    """The halves, off-diagonals times √2, of ξξᵀ, H = 1 − s² (s² + WᵀW)⁻¹ and H²."""
+    """The halves, off-diagonals times √2, of ξξᵀ, H = 1 − s² (s² + WᵀW)⁻¹ and H²; and ξ."""
     q = xi.shape[0]
     half, at = q * (q + 1) // 2, 0
     for a in range(q):
         for b in range(q):
             H[a, b] = (1.0 if a == b else 0.0) - noise * inverse[a, b]
     for a in range(q):
+        moments[3 * half + a] = xi[a]
         for b in range(a, q):
             root = 1.0 if a == b else math.sqrt(2.0)
             moments[at] = root * xi[a] * xi[b]
