@@ -120,6 +120,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "no intercepts": lambda: numbers(posterior(fit_intercept=False), 12, delimiter="\t", comma=True),
     "no shared mean": lambda: numbers(replace(posterior(), mean=np.zeros(6)), 3),
     "logistic": lambda: yes_or_no(a_board(NAMES, head_kind=ConvexHeads("logistic")), 25),
+    "logistic posterior": lambda: yes_or_no(replace(posterior(), head_kind=PosteriorHeads(True, loss="logistic")), 25),
     "Huber": lambda: numbers(a_board(NAMES, head_kind=ConvexHeads("huber")), 25),
     "ridge with a prior": lambda: numbers(a_board(NAMES), 12),
     "ridge, one row": lambda: numbers(a_board(NAMES, prior=None), 1),

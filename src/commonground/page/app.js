@@ -128,10 +128,11 @@ function downloadHead() {
 
 // ---- what if ----------------------------------------------------------------------------------------------------
 
-function inWords(answer) {
+function inWords(answer, std = 0) {
   const { label } = columns, names = label.kind === "category" ? label.values : ["no", "yes"];
-  if (board.logOdds) {
-    const yes = 1 / (1 + Math.exp(-Math.min(Math.max(answer, -700), 700)));
+  if (board.logOdds) { // averaged over what is not known of her (heads/table.py, probabilities)
+    const middle = answer / Math.sqrt(1 + (Math.PI / 8) * std ** 2);
+    const yes = 1 / (1 + Math.exp(-Math.min(Math.max(middle, -700), 700)));
     return `${names[answer > 0 ? 1 : 0]} (${names[1]}: ${(100 * yes).toPrecision(3)} %)`;
   }
   if (board.heads.kind === "signs") return names[answer > 0 ? 1 : 0];
@@ -141,7 +142,7 @@ function inWords(answer) {
   return shown(answer);
 }
 
-const span = (found, i) => (found.low && columns.label.kind === "number" ? `${shown(found.low[i])} to ${shown(found.high[i])}` : "–");
+const span = (found, i) => (found.low && columns.label.kind === "number" && !board.logOdds ? `${shown(found.low[i])} to ${shown(found.high[i])}` : "–");
 
 function field(column, at) {
   const id = `what-if-${at}`, line = make("div", "", { class: "field" });
@@ -171,8 +172,8 @@ function showAnswer() {
       return read.numbers;
     });
     const found = predict(board, model, { n: 1, d: board.d, values: Float64Array.from(numbers) }, columns.label);
-    const between = found.low && columns.label.kind === "number" ? ` In nine cases of ten it lies between ${shown(found.low[0])} and ${shown(found.high[0])}.` : "";
-    byId("answer").textContent = `${labelName()}: ${inWords(found.answers[0])}.${between}`;
+    const between = found.low && columns.label.kind === "number" && !board.logOdds ? ` In nine cases of ten it lies between ${shown(found.low[0])} and ${shown(found.high[0])}.` : "";
+    byId("answer").textContent = `${labelName()}: ${inWords(found.answers[0], found.std?.[0])}.${between}`;
   });
 }
 
@@ -182,7 +183,7 @@ function predictTable() {
   const extra = found.std ? ["standard deviation", "low (5 %)", "high (95 %)"] : [];
   const body = table.rows.map((cells, i) => [...cells, ...[found.answers[i], ...(found.std ? [found.std[i], found.low[i], found.high[i]] : [])]]);
   offer("predictions.csv", "text/csv", csvText([[...table.names, "prediction", ...extra], ...body]));
-  byId("predicted").textContent = `${rows.n.toLocaleString("en")} predictions are in the file that was offered to you. The first: ${inWords(found.answers[0])}.`;
+  byId("predicted").textContent = `${rows.n.toLocaleString("en")} predictions are in the file that was offered to you. The first: ${inWords(found.answers[0], found.std?.[0])}.`;
 }
 
 // ---- items ------------------------------------------------------------------------------------------------------
@@ -194,7 +195,7 @@ function showItems() {
   if (!items.length) return;
   const found = predict(board, model, { n: items.length, d: board.d, items }, columns.label);
   const order = [...items.keys()].sort((a, b) => found.answers[b] - found.answers[a]).filter((at) => board.names[items[at]].toLowerCase().includes(wanted));
-  byId("rest").replaceChildren(...order.slice(0, MOST_SHOWN).map((at) => row([board.names[items[at]], inWords(found.answers[at]), span(found, at)])));
+  byId("rest").replaceChildren(...order.slice(0, MOST_SHOWN).map((at) => row([board.names[items[at]], inWords(found.answers[at], found.std?.[at]), span(found, at)])));
   byId("rest-count").textContent = `${Math.min(order.length, MOST_SHOWN)} of ${order.length.toLocaleString("en")} items that you have not rated, best first.`;
 }
 

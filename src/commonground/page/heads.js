@@ -23,7 +23,7 @@ function ridgeMatrix(board) {
 const KINDS = {
   posterior(board, rows, labels) {
     const head = posteriorHead(board, rows, labels), enough = 2 * (board.d + 1);
-    if (!(board.heads.local_choice && !rows.items && rows.n >= enough)) return { head, kept: "head" };
+    if (!(board.heads.local_choice && !rows.items && !board.logOdds && rows.n >= enough)) return { head, kept: "head" };
     return { head, kept: choose(board, board.k ? ridgeMatrix(board) : null, rows, labels, "head", enough) };
   },
   ridge(board, rows, labels) {
