@@ -16,6 +16,7 @@ from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import row_scores, shared_scores
 from commonground.heads.ridge import fit_heads
+from commonground.heads.table import probabilities
 from commonground.report.drawing import figure, histogram, lines_over
 from commonground.report.html import Html, element, paragraph, percent, section, table
 
@@ -46,19 +47,15 @@ class Gains:
     def of(cls, board: "Billboard", people: Population) -> "Gains":
         """Of the people of a table, by the heads that this board would give them."""
         parts = [_of_block(board, block) for block in people.blocks()]
-        own_rows, losses, scores, labels, inside = (np.concatenate(column) for column in zip(*parts, strict=True))
+        own_rows, losses, predicted, labels, inside = (np.concatenate(column) for column in zip(*parts, strict=True))
         if not len(own_rows):
             raise InputError(
                 "nobody in the held-out table has two rows or more, so nothing can be held out. Give more rows a"
                 " person."
             )
-        outcome = (labels > 0.5 * (labels.min() + labels.max())).astype(float) if board.log_odds else labels
-        predicted = 1.0 / (1.0 + np.exp(-np.clip(scores, -700, 700))) if board.log_odds else scores
-        coverage = (
-            [(level, float(inside[:, at].mean())) for at, level in enumerate(LEVELS)]
-            if not np.isnan(inside).any()
-            else []
-        )
+        outcome = (labels > 0).astype(float) if board.log_odds else labels
+        known = inside[~np.isnan(inside[:, 0])]
+        coverage = [(level, float(known[:, at].mean())) for at, level in enumerate(LEVELS)] if len(known) else []
         return cls(own_rows, losses, _is_class(board), _tenths(predicted, outcome), coverage)
 
     @property
@@ -191,6 +188,12 @@ def _of_block(board: "Billboard", block: Block) -> tuple[np.ndarray, ...]:
         who[out],
     )
     scores = heads.predict(board, X, asked)
+    std = None if heads.doubts is None else np.where(heads.own.of(asked) < 0, heads.std(board, X, asked), np.nan)
+    predicted = (
+        probabilities(scores, np.zeros(len(scores)) if std is None else np.nan_to_num(std))[:, 1]
+        if board.log_odds
+        else scores
+    )
     losses = np.column_stack(
         [
             _losses(board, answer, labels)
@@ -203,9 +206,9 @@ def _of_block(board: "Billboard", block: Block) -> tuple[np.ndarray, ...]:
     return (
         (sizes - counts)[some],
         sums[some] / counts[some, None],
-        scores,
+        predicted,
         labels,
-        _inside(board, heads, X, asked, scores, labels),
+        _inside(board, std, scores, labels),
     )
 
 
@@ -222,12 +225,10 @@ def _alone(board: "Billboard", kept: Block, X: Any, asked: np.ndarray) -> np.nda
     return row_scores(X, None, everything, weights, asked, nothing, nobody) + intercepts[asked]
 
 
-def _inside(
-    board: "Billboard", heads: Any, X: Any, asked: np.ndarray, scores: np.ndarray, labels: np.ndarray
-) -> np.ndarray:
-    """(rows, levels) whether the label lies in the interval; NaN where heads know none."""
-    if getattr(heads, "doubts", None) is None:
+def _inside(board: "Billboard", std: np.ndarray | None, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(rows, levels) whether the label lies in the interval; NaN where heads know none, or labels are yes and no."""
+    if std is None or board.log_odds:
         return np.full((len(labels), len(LEVELS)), np.nan)
-    std = heads.std(board, X, asked)
     reach = np.array([NormalDist().inv_cdf(0.5 + level / 2) for level in LEVELS])
-    return (np.abs(labels - scores)[:, None] <= reach * std[:, None]).astype(float)
+    inside = (np.abs(labels - scores)[:, None] <= reach * std[:, None]).astype(float)
+    return np.where(np.isnan(std)[:, None], np.nan, inside)  # a model of her own rows alone knows none
