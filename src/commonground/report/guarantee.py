@@ -96,8 +96,8 @@ def in_plain_words(statement: Any, who: str, curve: Curve) -> str:
         f" of those whose data were not used. Then she recognises at most {percent(found)} of those whose data were;"
         f" blind guessing would recognise {percent(OFTEN)}. If she held it for as likely as not before, then after"
         f" such an alarm she may be {percent(suspicion(curve, OFTEN))} sure. This is true for everything that the"
-        f" publication says about {about}, today and later. A personal model is made at home, from these numbers and"
-        " own rows, and nobody else sees it."
+        f" publication says about {about}, today and later. A personal model is made from these numbers and own rows,"
+        " and is not published."
     )
 
 
