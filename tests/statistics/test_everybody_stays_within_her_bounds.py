@@ -84,7 +84,10 @@ def csr(block: Block) -> Block:
 
 PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept=True), SharedModel(U, W0, 0.1, True)
 SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
-WITH_PRIOR, NO_HEADS = SharedModel(U, W0, 0.1, True, SPREAD, 0.3), SharedModel(NOTHING, W0, 0.1, True, SPREAD[:1, :1], 0.3)
+WITH_PRIOR, NO_HEADS = (
+    SharedModel(U, W0, 0.1, True, SPREAD, 0.3),
+    SharedModel(NOTHING, W0, 0.1, True, SPREAD[:1, :1], 0.3),
+)
 PRIOR_ALONE = SharedModel(U, spread=np.eye(2), noise=1e-6)
 SUMS: dict[str, Callable[[Block], Any]] = {
     "gradients": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b),

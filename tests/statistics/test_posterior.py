@@ -11,14 +11,17 @@ from commonground.clipping.grid import CHUNK
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
 from commonground.data.users import Block
 from commonground.heads.posterior import fit_posterior_heads
+from commonground.statistics.coordinates import InCoordinates
 from commonground.statistics.directions import FeatureEnergies
-from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
+from commonground.statistics.kernels.through import Coordinates
+from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.posterior import (
     LANES,
     Likelihood,
     PosteriorGradients,
     PosteriorMoments,
+    _reader,
 )
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
@@ -76,7 +79,9 @@ def test_gradients_are_those_of_the_likelihood() -> None:
             E = np.zeros((D, 2))
             E[a, c] = step
             up, down = (log_likelihood(block, replace(MODEL, embedding=MODEL.embedding + s * E)) for s in (1, -1))
-            assert sums.of_embedding[1 + a, c] / MODEL.noise == pytest.approx((up - down) / (2 * step), rel=1e-4, abs=1e-4)
+            assert sums.of_embedding[1 + a, c] / MODEL.noise == pytest.approx(
+                (up - down) / (2 * step), rel=1e-4, abs=1e-4
+            )
     up, down = (log_likelihood(block, replace(MODEL, intercept=MODEL.intercept + s * step)) for s in (1, -1))
     assert sums.of_mean[0] / MODEL.noise == pytest.approx((up - down) / (2 * step), rel=1e-4)
 
@@ -97,6 +102,7 @@ def test_what_a_person_sends(of_mean: bool) -> None:
             total[0] += np.append(X.T @ left, 0.5 * left.sum()) / dof
         else:
             size = h[1:] @ h[1:] + np.trace(cov[1:, 1:])
+            X = X - X.mean(axis=0)
             total += 2 * (np.outer(h[1:], X.T @ left) - (X.T @ Z @ cov[:, 1:]).T) / (dof * size)
     sums = PosteriorGradients(MODEL, of_mean, 0.5 if of_mean else 0.0, LOWEST).of(block)
     np.testing.assert_allclose(sums.raw.sum(axis=0), total, rtol=1e-9, atol=1e-12)
@@ -187,3 +193,55 @@ def test_people_without_a_feature_in_common_reach_the_sensitivity_of_shares() ->
         X = sparse.csr_array(np.eye(1, D, item))
         sums.append(FeatureFrequencies().of(Block(X, np.ones(1), np.array([0, 1]), 0)).bounded("f"))
     assert np.linalg.norm(sums[0].value - sums[1].value) == pytest.approx(sums[0].sensitivity, rel=1e-6)
+
+
+@pytest.mark.parametrize("transform", [np.linspace(0.5, 2.0, D), np.random.default_rng(5).standard_normal((D, D))])
+@pytest.mark.parametrize("centre", [None, np.linspace(-1.0, 1.0, D)])
+def test_rows_seen_through_coordinates_are_those_that_are_made(
+    many: Block, transform: np.ndarray, centre: np.ndarray | None
+) -> None:
+    X = (many.X if centre is None else many.X - centre) @ (transform.T if transform.ndim == 2 else np.diag(transform))
+    made = replace(many, X=np.ascontiguousarray(X))
+    for asked in (PosteriorGradients(MODEL, False, 0.0, LOWEST), PosteriorGradients(MODEL, True, 0.7, LOWEST)):
+        seen, expected = InCoordinates(transform, asked, centre).of(many), asked.of(made)
+        np.testing.assert_array_equal(seen.counts, expected.counts)
+        np.testing.assert_allclose(seen.raw, expected.raw, rtol=1e-8, atol=1e-9)
+    for label_asked in (PosteriorMoments(MODEL), LabelEnergies(MODEL), LabelMeans(MODEL, LOWEST)):
+        seen, expected = InCoordinates(transform, label_asked, centre).of(many), label_asked.of(made)
+        for name in ("value", "counts", "raw"):
+            if hasattr(expected, name):
+                np.testing.assert_allclose(getattr(seen, name), getattr(expected, name), rtol=1e-8, atol=1e-9)
+
+
+def test_two_people_never_pull_apart_by_more_than_a_right_angle() -> None:
+    """Which the sensitivity √2 C of the moments rests on; of people far from the prior, on either side of it, too."""
+    rng = np.random.default_rng(0)
+    block = ragged_block(0, n_users=60, d=D)
+    sizes = np.repeat(10.0 ** rng.uniform(-3, 3, block.n_users), np.diff(block.offsets))
+    wild = replace(block, y=block.y * sizes * np.where(rng.random(len(sizes)) < 0.5, -1.0, 1.0))
+    for people_of in (block, wild):
+        for model in (MODEL, replace(MODEL, log_odds=True, noise=1.0)):
+            moments = _reader(model, True, Coordinates())(people_of)[1]
+            assert (moments @ moments.T >= -1e-9 * np.linalg.norm(moments, axis=1)[:, None]).all()
+
+
+def test_log_odds_of_a_person_are_at_the_mode_of_her_posterior() -> None:
+    model, block = replace(MODEL, log_odds=True, noise=1.0), ragged_block(3, n_users=9, d=D, low=2)
+    heads, own, doubts, _ = fit_posterior_heads(
+        block, model.embedding, model.coef, model.intercept, True, model.spread, 1.0, log_odds=True
+    )
+    for j, (X, y) in enumerate(people(block)):
+        Z, h = np.column_stack([np.ones(len(y)), X @ model.embedding]), np.append(own[j], heads[j])
+        p = 1 / (1 + np.exp(-(X @ model.slopes + model.intercept + Z @ h)))
+        np.testing.assert_allclose(Z.T @ ((y > 0) - p), np.linalg.solve(model.spread, h), atol=1e-6)
+        precision = np.linalg.inv(model.spread) + (Z * (p * (1 - p))[:, None]).T @ Z
+        np.testing.assert_allclose(doubts[j], np.linalg.inv(precision)[np.tril_indices(3)], rtol=1e-6, atol=1e-9)
+
+
+def test_nobody_without_rows_has_log_odds_of_her_own() -> None:
+    empty = Block(np.empty((0, D)), np.empty(0), np.array([0, 0]), first=0)
+    how = MODEL.embedding, MODEL.coef, MODEL.intercept, True, MODEL.spread, 1.0
+    for log_odds in (False, True):
+        heads, own, _, _ = fit_posterior_heads(empty, *how, log_odds=log_odds)
+        assert not heads.any()
+        assert not own.any()

@@ -23,6 +23,27 @@ import numpy as np
 
 from commonground.clipping.bounded import SCORE_UNIT, BoundedScores, BoundedSum, rounding_margin
 from commonground.clipping.grid import CHUNK, N_BINS, bins_of, checked_edge, clip_factors, squared_norms
+from commonground.compiled import kernel
+
+
+@kernel(error_model="numpy")
+def _add_by_size(contributions, raw, unit, squared, bins, weights, lowest):  # type: ignore[no-untyped-def]
+    """Chunk by chunk, so that small sums are added to small ones."""
+    part, unit_part = np.empty(raw.shape), np.empty(raw.shape)
+    for first in range(0, bins.shape[0], CHUNK):
+        part[:] = 0.0
+        unit_part[:] = 0.0
+        for j in range(first, min(first + CHUNK, bins.shape[0])):
+            if bins[j] > 0:
+                at, norm = min(max(bins[j] - lowest, 0), raw.shape[0] - 1), math.sqrt(squared[j])
+                for c in range(raw.shape[1]):
+                    value = weights[j] * contributions[j, c]
+                    part[at, c] += value
+                    unit_part[at, c] += value / norm
+        for at in range(raw.shape[0]):
+            for c in range(raw.shape[1]):
+                raw[at, c] += part[at, c]
+                unit[at, c] += unit_part[at, c]
 
 
 @dataclass(frozen=True, repr=False)
@@ -94,18 +115,10 @@ class BinnedSums:
         """Bin and add up (people, k, d) contributions that are already at hand."""
         squared = squared_norms(contributions)  # what is not finite lands in bin 0
         bins = bins_of(squared)
-        norms = np.sqrt(np.where(bins > 0, squared, 1.0))[:, None, None]
         raw = np.zeros((window, *contributions.shape[1:]))
         unit = np.zeros_like(raw)
-        at = np.clip(bins - lowest, 0, window - 1)
-        for start in range(0, len(bins), CHUNK):
-            people = np.arange(start, min(start + CHUNK, len(bins)))
-            people = people[bins[people] > 0]
-            weighted = weights[people, None, None] * contributions[people]
-            for to, values in ((raw, weighted), (unit, weighted / norms[people])):
-                part = np.zeros_like(to)
-                np.add.at(part, at[people], values)
-                to += part
+        flat = (values.reshape(len(values), -1) for values in (contributions, raw, unit))
+        _add_by_size(*flat, squared, bins, weights, lowest)
         return cls(np.bincount(bins, weights, minlength=N_BINS), raw, unit, lowest, len(bins))
 
     @property

@@ -52,7 +52,7 @@ class DeviceReader:
 
     def sum(self, users: Users, statistic: Any) -> Any:
         transform, asked = None, statistic
-        if isinstance(asked, InCoordinates):
+        if isinstance(asked, InCoordinates) and asked.centre is None:
             transform, asked = asked.transform, asked.statistic
         if not isinstance(asked, EmbeddingGradients):
             return add_up(statistic.of(block) for block in users.blocks())

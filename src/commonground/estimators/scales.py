@@ -23,7 +23,7 @@ from commonground.data.unencoded import Unencoded
 FEW, SOME = 40.0, 60.0
 SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
-NUMBERS = 20_000_000  # looked at, at most: rows times features
+NUMBERS = 500_000  # looked at, at most: rows times features
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 
 from commonground.clipping.sums import BinnedSums, ConeSums, DirectionSums, PositiveSums, SizeCounts
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
-from commonground.statistics.coordinates import Centred, FeatureMoments, InCoordinates, ScaleProfiles
+from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import EmbeddingGradients, MeanFeatures, MeanGradients
@@ -33,7 +33,7 @@ CATALOGUE: dict[str, type[Statistic[Any]]] = {
     statistic.__name__: statistic
     for statistic in (
         ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments, EmbeddingMomentSizes,
-        Centred, FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies, LabelMeans,
+        FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies, LabelMeans,
         LabelNoise, MeanFeatures, MeanGradients, PosteriorGradients, PosteriorMoments, ResidualGradients,
         ScaleProfiles, SignedLabels, WhitenedGradients,
     )

@@ -19,6 +19,7 @@ from commonground.statistics.kernels.products import chunk_products, row_product
 # Rows that the common noise counts for against a person's own residuals. Chosen on half of Jester: 100 and more cost nothing
 # there, 30 costs 0.03 %; and a person with one wild label needs it small.
 NOISE_ROWS = 100.0
+PEOPLE = 2048  # that a thread takes at a time
 
 
 @kernel(error_model="numpy")
@@ -85,10 +86,10 @@ def fit_posterior_heads(
         found = np.empty((some.n_users, q)), np.empty((some.n_users, q * (q + 1) // 2)), np.empty(some.n_users)
         with np.errstate(over="ignore", invalid="ignore"):
             products = chunk_products(some.X, columns)
-        _fit(products, some.y, some.offsets, *how, *found)
+        _fit(products, some.y.astype(np.float64, copy=False), some.offsets, *how, *found)
         return found
 
-    parts, doubts, noises = over_chunks(block, of_chunk)
+    parts, doubts, noises = over_chunks(block, of_chunk, people=PEOPLE, doubles=False, enlarge=False)
     if log_odds:
         noises[:] = 0.0  # log-odds have none
     if own_intercept:

@@ -4,7 +4,6 @@ Both statistics are scale-free: a person with huge rows, or many, says no more t
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,58 +25,38 @@ _PIECE = 16 * CHUNK  # people whose rows are transformed at once: a whole block 
 
 @dataclass(frozen=True, eq=False)
 class InCoordinates(Statistic[Any]):
-    """Another statistic for rows z = T x; T is a (d, d) matrix, or a (d,) vector of scales."""
+    """Another statistic for rows z = T (x − centre); T is a (d, d) matrix, or a (d,) vector of scales."""
 
     transform: Transform
     statistic: Statistic
+    centre: Vector | None = None
 
     @property
     def innermost(self) -> Statistic[Any]:
         return self.statistic.innermost
 
     def of(self, block: Block) -> Any:
+        if self.statistic.sees_through_coordinates and not block.sparse:
+            return self.statistic.of_coordinates(block, self.transform, self.centre)
         columns = np.ascontiguousarray(self.transform.T, dtype=block.X.dtype)
-
-        def change(X: np.ndarray) -> np.ndarray:
-            return np.asarray(X * columns) if columns.ndim == 1 else _in_threads(X, columns)
-
-        return _of_changed_rows(block, change, self.statistic)
-
-
-@dataclass(frozen=True, eq=False)
-class Centred(Statistic[Any]):
-    """Another statistic for rows x − centre."""
-
-    centre: Vector
-    statistic: Statistic
-
-    @property
-    def innermost(self) -> Statistic[Any]:
-        return self.statistic.innermost
-
-    def of(self, block: Block) -> Any:
-        centre = self.centre.astype(block.X.dtype)
-        return _of_changed_rows(block, lambda X: X - centre, self.statistic)
-
-
-def _of_changed_rows(block: Block, change: Callable[[np.ndarray], np.ndarray], statistic: Statistic[Any]) -> Any:
-    total = None
-    for start in range(0, block.n_users, _PIECE):
-        end = min(start + _PIECE, block.n_users)
-        rows = slice(block.offsets[start], block.offsets[end])
-        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
-            changed = change(block.X[rows])
-        piece = Block(
-            changed,
-            block.y[rows],
-            block.offsets[start : end + 1] - block.offsets[start],
-            block.first + start,
-            None if block.weights is None else block.weights[start:end],
-        )
-        part = statistic.of(piece)
-        total = part if total is None else total + part
-    assert total is not None  # a block has people
-    return total
+        total = None
+        for start in range(0, block.n_users, _PIECE):
+            end = min(start + _PIECE, block.n_users)
+            rows = slice(block.offsets[start], block.offsets[end])
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
+                X = block.X[rows] if self.centre is None else block.X[rows] - self.centre.astype(block.X.dtype)
+                Z = X * columns if columns.ndim == 1 else _in_threads(X, columns)
+            piece = Block(
+                Z,
+                block.y[rows],
+                block.offsets[start : end + 1] - block.offsets[start],
+                block.first + start,
+                None if block.weights is None else block.weights[start:end],
+            )
+            part = self.statistic.of(piece)
+            total = part if total is None else total + part
+        assert total is not None  # a block has people
+        return total
 
 
 def _in_threads(X: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -45,12 +45,13 @@ class MeanFeatures(Statistic[BinnedSums]):
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        sizes = np.diff(block.offsets)
-        some = sizes > 0  # reduceat gives a person without rows the next one's, and raises behind the last row
-        means = np.zeros((block.n_users, block.X.shape[1]))
-        with np.errstate(over="ignore", invalid="ignore"):
-            totals = np.add.reduceat(block.X.astype(np.float64), block.offsets[:-1][some])
-            means[some] = totals / sizes[some, None]
+
+        def of_chunk(some: Block) -> np.ndarray:
+            means = np.zeros((some.n_users, some.X.shape[1]))
+            kernels.mean_rows(some.X, some.offsets, means)
+            return means
+
+        means = over_chunks(block, of_chunk)
         return BinnedSums.of(means[:, None, :], block.person_weights, self.lowest, WINDOW)
 
 

@@ -8,13 +8,18 @@ from commonground.clipping.grid import N_BINS, bins_of
 from commonground.clipping.sums import BinnedSums, SizeCounts
 from commonground.data.population import Block
 from commonground.statistics.kernels.products import row_products
+from commonground.statistics.kernels.through import Coordinates
 from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 
-def _residual_sums(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _residual_sums(
+    block: Block, model: SharedModel, coordinates: Coordinates
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows of each person, the sum of what the shared prediction leaves of her labels, and the sum of its squares."""
+    columns, shift = coordinates.columns_for(model.slopes[:, None])
     with np.errstate(over="ignore", invalid="ignore"):
-        residuals = block.y - (row_products(block.X, model.slopes[:, None])[:, 0] + model.intercept)
+        shared = (row_products(block.X, columns) - shift)[:, 0] if columns.any() else 0.0
+        residuals = block.y - (shared + model.intercept)
         squares = residuals * residuals
     m = np.diff(block.offsets)
     some, sums, energies = m > 0, np.zeros(len(m)), np.zeros(len(m))
@@ -31,11 +36,18 @@ class LabelMeans(Statistic[BinnedSums]):
 
     gives = BinnedSums
     takes_no_directions = True
+    sees_through_coordinates = True
     model: SharedModel
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        m, sums, _ = _residual_sums(block, self.model)
+        return self._of(block, Coordinates())
+
+    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> BinnedSums:
+        return self._of(block, Coordinates(transform, centre))
+
+    def _of(self, block: Block, coordinates: Coordinates) -> BinnedSums:
+        m, sums, _ = _residual_sums(block, self.model, coordinates)
         means = sums / np.maximum(m, 1)
         return BinnedSums.of(means[:, None, None], block.person_weights, self.lowest, WINDOW)
 
@@ -49,10 +61,17 @@ class LabelEnergies(Statistic[SizeCounts]):
 
     gives = SizeCounts
     takes_no_directions = True
+    sees_through_coordinates = True
     model: SharedModel
 
     def of(self, block: Block) -> SizeCounts:
-        m, sums, energies = _residual_sums(block, self.model)
+        return self._of(block, Coordinates())
+
+    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> SizeCounts:
+        return self._of(block, Coordinates(transform, centre))
+
+    def _of(self, block: Block, coordinates: Coordinates) -> SizeCounts:
+        m, sums, energies = _residual_sums(block, self.model, coordinates)
         own = int(self.model.own_intercept)
         with np.errstate(over="ignore", invalid="ignore"):
             if own:

@@ -21,27 +21,30 @@ from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.kernels.posterior_sums import LANES, dense_sums, posterior_factors, sparse_sums
 from commonground.statistics.kernels.products import chunk_products
+from commonground.statistics.kernels.through import Coordinates
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
 from commonground.threads import each
 
 _WILD = 1e8  # squared norm of moments
-_PEOPLE = 256  # of dense rows, whose copy stays in the cache
+_PEOPLE = 256  # whose rows stay in the cache between two reads
 
 
-def _reader(model: SharedModel, of_mean: bool, scaled: bool = True) -> Callable[[Block], tuple[np.ndarray, np.ndarray]]:
+def _reader(
+    model: SharedModel, of_mean: bool, coordinates: Coordinates, scaled: bool = True
+) -> Callable[[Block], tuple[np.ndarray, np.ndarray]]:
     """What gives the factors of a chunk's rows and the moments of its people."""
     assert model.spread is not None
     q, own = len(model.spread), int(model.own_intercept)
-    columns, L = np.column_stack([model.embedding, model.slopes]), prior_factor(model.spread)
+    columns, shift = coordinates.columns_for(np.column_stack([model.embedding, model.slopes]))
+    L = prior_factor(model.spread)
     how = own, float(model.intercept), L, float(model.noise), bool(model.log_odds), bool(of_mean), bool(scaled)
 
     def read(some: Block) -> tuple[np.ndarray, np.ndarray]:
-        n_rows = some.X.shape[0]
-        factors = np.zeros((n_rows, 1 if of_mean else q - own))
+        factors = np.zeros((some.X.shape[0], 1 if of_mean else q - own))
         moments = np.zeros((some.n_users, 3 * (q * (q + 1) // 2) + q + 2))
         with np.errstate(over="ignore", invalid="ignore"):
-            products = chunk_products(some.X, columns)
-        posterior_factors(products, some.y, some.offsets, *how, factors, moments)
+            products = chunk_products(some.X, columns) - shift
+        posterior_factors(products, some.y.astype(np.float64, copy=False), some.offsets, *how, factors, moments)
         return factors, moments
 
     return read
@@ -57,31 +60,47 @@ class PosteriorGradients(Statistic[BinnedSums]):
 
     gives = BinnedSums
     takes_no_directions = True
+    sees_through_coordinates = True
     model: SharedModel
     of_mean: Flag
     constant: Number
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        counts, raw, unit = self._of_sparse(block) if block.sparse else self._of_dense(block)
+        return self._binned(block, *(self._of_sparse(block) if block.sparse else self._of_dense(block, Coordinates())))
+
+    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> BinnedSums:
+        return self._binned(block, *self._of_dense(block, Coordinates(transform, centre)))
+
+    def _binned(self, block: Block, counts: np.ndarray, raw: np.ndarray, unit: np.ndarray) -> BinnedSums:
         return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
 
-    def _of_dense(self, block: Block) -> Any:
-        read, constant, d = _reader(self.model, self.of_mean), float(self.constant), block.X.shape[1]
+    def _of_dense(self, block: Block, coordinates: Coordinates) -> Any:
+        constant, d = float(self.constant), block.X.shape[1]
+        read, turn = _reader(self.model, self.of_mean, coordinates), coordinates.for_kernels(d)
         columns = 1 if self.of_mean else self.model.rank
         shape = columns, d + (constant != 0.0)
 
         def sums(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             factors, _ = read(some)
             counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, *shape)), np.zeros((1, WINDOW, *shape))
-            how = some.offsets, factors, constant, some.person_weights, self.lowest, np.empty(shape)
+            how = (
+                some.offsets,
+                factors,
+                constant,
+                some.person_weights,
+                self.lowest,
+                *turn,
+                np.empty(shape),
+                np.empty(shape),
+            )
             dense_sums(some.X, *how, counts[0], raw[0], unit[0])
             return counts, raw, unit
 
-        return over_chunks(block, sums, people=_PEOPLE)
+        return over_chunks(block, sums, people=_PEOPLE, doubles=False, enlarge=False)
 
     def _of_sparse(self, block: Block) -> Any:
-        factors, _ = over_chunks(block, _reader(self.model, self.of_mean))
+        factors, _ = over_chunks(block, _reader(self.model, self.of_mean, Coordinates()))
         X: Any = block.X.astype(np.float64, copy=False)
         rows = X.indptr, X.indices, X.data, X.shape[1], block.offsets
         how = factors, float(self.constant), block.person_weights, self.lowest, WINDOW
@@ -103,6 +122,7 @@ class PosteriorMoments(Statistic[ConeSums]):
 
     gives = ConeSums
     takes_no_directions = True
+    sees_through_coordinates = True
     model: SharedModel
 
     @staticmethod
@@ -111,9 +131,15 @@ class PosteriorMoments(Statistic[ConeSums]):
         return size + 1.5
 
     def of(self, block: Block) -> ConeSums:
+        return self._of(block, Coordinates())
+
+    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> ConeSums:
+        return self._of(block, Coordinates(transform, centre))
+
+    def _of(self, block: Block, coordinates: Coordinates) -> ConeSums:
         assert self.model.spread is not None
-        clip_norm, read = self.reach(len(self.model.spread)), _reader(self.model, True)
-        moments = over_chunks(block, lambda some: read(some)[1], people=_PEOPLE)
+        clip_norm, read = self.reach(len(self.model.spread)), _reader(self.model, True, coordinates)
+        moments = over_chunks(block, lambda some: read(some)[1], people=_PEOPLE, doubles=False, enlarge=False)
         factors = clip_factors(squared_norms(moments), clip_norm) * block.person_weights
         finite = np.where(factors[:, None] > 0.0, moments, 0.0)
         chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
@@ -143,8 +169,8 @@ class Likelihood(Statistic[LikelihoodSums]):
     model: SharedModel
 
     def of(self, block: Block) -> LikelihoodSums:
-        factors, moments = over_chunks(block, _reader(self.model, False, scaled=False))
-        residuals, _ = over_chunks(block, _reader(self.model, True, scaled=False))
+        factors, moments = over_chunks(block, _reader(self.model, False, Coordinates(), scaled=False))
+        residuals, _ = over_chunks(block, _reader(self.model, True, Coordinates(), scaled=False))
         with np.errstate(over="ignore", invalid="ignore"):
             usual = squared_norms(moments) < _WILD  # a person of wild numbers would be all there is
             rows = np.repeat(usual, np.diff(block.offsets))

@@ -118,9 +118,14 @@ class Statistic(Generic[Sum]):
 
     gives: ClassVar[type]
     takes_no_directions: ClassVar[bool] = False  # whether its model may be one without any
+    sees_through_coordinates: ClassVar[bool] = False  # whether it has an ``of_coordinates``
 
     def of(self, block: Block) -> Sum:
         """The sum over the people of a block."""
+        raise NotImplementedError
+
+    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> Sum:
+        """The same for rows z = T (x − centre), without making them (``coordinates.InCoordinates``)."""
         raise NotImplementedError
 
     @property

@@ -31,9 +31,14 @@ _CONDITION = 1.5  # of the moment, from which on correlations matter
 SEES_CONDITION_100, LEAST_OF_USE = 4.0, 0.9
 
 
-def seen_in_coordinates(users: Population, transform: np.ndarray | None) -> Population:
-    """The same people; what is summed over them sees their rows in the new coordinates."""
-    return users if transform is None else users.seen_through(partial(InCoordinates, transform))
+def seen_in_coordinates(
+    users: Population, transform: np.ndarray | None, centre: np.ndarray | None = None
+) -> Population:
+    """The same people; what is summed over them sees their rows in the new coordinates, T (x − centre)."""
+    if transform is None and centre is None:
+        return users
+    T = np.ones(users.n_features) if transform is None else transform
+    return users.seen_through(partial(InCoordinates, T, centre=centre))
 
 
 def coefficients_for_features(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
@@ -59,15 +64,20 @@ def release_coordinates(
 ) -> np.ndarray | None:
     """T of the coordinates z = T x, a (d, d) matrix or a (d,) vector of scales; None where rows are fine as they are."""
     transform = release_scales(users, own_intercept, gate, mu_scales)
-    return release_correlations(users, transform, own_intercept, gate, mu_correlations)
+    return release_correlations(users, transform, None, own_intercept, gate, mu_correlations)
 
 
 def release_correlations(
-    users: Population, transform: np.ndarray | None, own_intercept: bool, gate: Gate, mu: float
+    users: Population,
+    transform: np.ndarray | None,
+    centre: np.ndarray | None,
+    own_intercept: bool,
+    gate: Gate,
+    mu: float,
 ) -> np.ndarray | None:
     """T of coordinates in which features are uncorrelated, too; ``transform`` itself where nothing is spent on that."""
     for t in range(MOMENT_ROUNDS if mu > 0.0 else 0):
-        seen, each = seen_in_coordinates(users, transform), mu / MOMENT_ROUNDS**0.5
+        seen, each = seen_in_coordinates(users, transform, centre), mu / MOMENT_ROUNDS**0.5
         even = release_evening(seen, own_intercept, gate, each, f"feature moment {t + 1}")
         if even is not None:
             before = np.eye(users.n_features) if transform is None else transform

@@ -117,17 +117,22 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     values, Q = np.linalg.eigh(squares)
     values = np.maximum(values, max(_FEWEST * people, noise_std))
     change = Q.T @ (parts - taken) @ Q / np.sqrt(np.outer(values, values))
-    hidden = 2 * noise_std**2 / np.outer(values, values)
-    change = Q @ (change * doubt**2 / (doubt**2 + hidden)) @ Q.T
+    change = Q @ _without_noise(change, 2 * noise_std**2 / np.outer(values, values), doubt) @ Q.T
     grown, V = np.linalg.eigh(np.eye(q) + change)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
     spread = L @ (V * grown) @ V.T @ L.T
     if model.log_odds:
         return replace(model, spread=spread)
     off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
-    off *= doubt**2 / (doubt**2 + 2 * (noise_std / (NOISE_WEIGHT * present)) ** 2)
-    noise = model.noise * float(np.clip(1.0 + off, 1 / _FARTHEST, _FARTHEST))
+    real = float(_without_noise(np.array(off), np.array(2 * (noise_std / (NOISE_WEIGHT * present)) ** 2), doubt))
+    noise = model.noise * float(np.clip(1.0 + real, 1 / _FARTHEST, _FARTHEST))
     return replace(model, spread=spread, noise=noise)
+
+
+def _without_noise(change: np.ndarray, hidden: np.ndarray, doubt: float) -> np.ndarray:
+    """Changes, each times the share of it that is not noise of the variance ``hidden``: as expected, or as it stands out."""
+    expected = np.maximum(doubt**2, change**2 - hidden)
+    return np.asarray(change * expected / (expected + hidden))
 
 
 def second_moment(model: SharedModel, moments: np.ndarray) -> np.ndarray:

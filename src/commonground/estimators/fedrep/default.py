@@ -29,7 +29,6 @@ from commonground.denoise.spectra import visible_rank, without_single_features
 from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import SignedLabels
-from commonground.statistics.coordinates import Centred
 from commonground.statistics.directions import Directions
 from commonground.statistics.labels import LabelMeans
 from commonground.statistics.posterior import PosteriorGradients
@@ -98,7 +97,7 @@ class Coordinates:
 
     users: Population
     transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
-    centre: np.ndarray
+    centre: np.ndarray | None
     groups: (
         np.ndarray
     )  # (d,) int: features that about as many people have, up to a factor of four, have the same number
@@ -114,14 +113,15 @@ class Coordinates:
 
     def for_features(self, model: SharedModel) -> SharedModel:
         """The model of z as one of x, whose own intercepts are those of x = 0."""
-        assert model.spread is not None
         U = coefficients_for_features(self.transform, model.embedding)
         coef = None if model.coef is None else coefficients_for_features(self.transform, model.coef)
-        intercept = model.intercept - (0.0 if coef is None else float(coef @ self.centre))
+        model = replace(model, embedding=U, coef=coef)
+        if self.centre is None or model.spread is None:
+            return model
         turn = np.eye(len(model.spread))
-        turn[: int(model.own_intercept), int(model.own_intercept) :] = -self.centre @ U
-        spread = turn @ model.spread @ turn.T
-        return replace(model, embedding=U, coef=coef, intercept=intercept, spread=(spread + spread.T) / 2)
+        turn[0, 1:] = -self.centre @ U
+        spread, moved = turn @ model.spread @ turn.T, 0.0 if coef is None else float(coef @ self.centre)
+        return replace(model, intercept=model.intercept - moved, spread=(spread + spread.T) / 2)
 
 
 def default_recipe(
@@ -229,14 +229,14 @@ def later_rounds(noise_before: float, noise_now: float) -> int:
 def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]) -> Coordinates:
     everything = np.arange(users.n_features)
     if not users.sparse:
-        transform, centre = release_scales(users, False, gate, mu["scales"]), np.zeros(users.n_features)
+        transform, centre = release_scales(users, False, gate, mu["scales"]), None
         if own_intercept:  # which takes up what a centre takes away
             scaled = seen_in_coordinates(users, transform)
             costs = {"mu_locate": mu["centre locate"], "mu_size": mu["centre sizes"], "mu_sum": mu["centre"]}
-            centre = release_feature_centre(scaled, gate, **costs) / (1.0 if transform is None else transform)
-            users = users.seen_through(partial(Centred, centre))
-        transform = release_correlations(users, transform, False, gate, mu.get("correlations", 0.0))
-        seen = seen_in_coordinates(users, transform)
+            centre = np.asarray(release_feature_centre(scaled, gate, **costs))
+            centre = centre if transform is None else centre / transform
+        transform = release_correlations(users, transform, centre, False, gate, mu.get("correlations", 0.0))
+        seen = seen_in_coordinates(users, transform, centre)
         return Coordinates(seen, transform, centre, np.zeros_like(everything), everything)
     assert isinstance(users, Users)  # others have no sparse rows
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
@@ -248,7 +248,7 @@ def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[st
     scales = 1.0 / np.sqrt(len(shares) * shares)
     groups = np.floor(np.log2(shares) / 2).astype(int)
     popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
-    return Coordinates(users.scaled(scales), scales, np.zeros(len(scales)), groups - groups.min(), popular)
+    return Coordinates(users.scaled(scales), scales, None, groups - groups.min(), popular)
 
 
 def _release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[str, float]) -> SharedModel:

@@ -10,13 +10,16 @@ from commonground.data.population import Block
 from commonground.threads import each, get_num_threads
 
 
-def over_chunks(block: Block, run: Callable[[Block], Any], *, people: int = CHUNK, doubles: bool = True) -> Any:
+def over_chunks(
+    block: Block, run: Callable[[Block], Any], *, people: int = CHUNK, doubles: bool = True, enlarge: bool | None = None
+) -> Any:
     """``run`` each chunk of so many people; what they give, arrays or tuples of them, joined along the first axis.
 
     ``doubles``: with rows as float64, so that a kernel is compiled once, whatever the table has. A chunk's copy stays in the
-    cache. Otherwise rows as they are, in as few pieces as keep all threads busy, for a kernel with a loop over chunks.
+    cache. Otherwise rows as they are; with ``enlarge``, the default then, in as few pieces as keep all threads busy, for a kernel
+    with a loop over chunks.
     """
-    if not doubles:
+    if not doubles if enlarge is None else enlarge:
         people *= max(1, -(-block.n_users // (people * 4 * get_num_threads())))
     starts = range(0, block.n_users, people)
     given = each(lambda start: run(_piece(block, start, min(start + people, block.n_users), doubles)), starts)

@@ -449,3 +449,16 @@ def _mean_chunks(
             scale = 1.0 / dof
             _count_and_queue(sums, v, 1, width, scale, squared_g * scale * scale, weights[j], lowest, window)
         _add_remaining(sums, k, width, window)
+
+
+@kernel(error_model="numpy")
+def mean_rows(X, offsets, means):
+    """Everybody's mean row; zero for a person without rows."""
+    for j in range(offsets.shape[0] - 1):
+        m = offsets[j + 1] - offsets[j]
+        for i in range(offsets[j], offsets[j + 1]):
+            for c in range(X.shape[1]):
+                means[j, c] += X[i, c]
+        for c in range(X.shape[1]):
+            if m > 0:
+                means[j, c] /= m

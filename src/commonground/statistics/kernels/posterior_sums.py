@@ -115,24 +115,38 @@ def _moments_in_place(xi, inverse, noise, H, moments):  # type: ignore[no-untype
 
 
 @kernel(error_model="numpy")
-def dense_sums(X, offsets, factors, constant, weights, lowest, g, counts, raw, unit):  # type: ignore[no-untyped-def]
+def dense_sums(  # type: ignore[no-untyped-def]
+    X, offsets, factors, constant, weights, lowest, turn, scales, centre, of_x, g, counts, raw, unit
+):
     """Sums by size of everybody's (columns, d) gradient Σ f xᵀ, with an entry for the intercept when ``constant``.
 
-    ``g`` is room for one gradient; ``counts`` (N_BINS,), ``raw`` and ``unit`` (window, columns, width) are added to.
+    x is seen as z = T (x − centre), T the transpose of ``turn`` or, where that has no size, ``scales``.
+    ``of_x`` and ``g`` are room for one gradient each. What is added to: ``counts`` (N_BINS,), ``raw`` and ``unit`` (window,
+    columns, width).
     """
     n, d, columns = offsets.shape[0] - 1, X.shape[1], factors.shape[1]
     width, window = raw.shape[2], raw.shape[0]
     for j in range(n):
         for a in range(columns):
+            total = 0.0
             for c in range(width):
-                g[a, c] = 0.0
-        for i in range(offsets[j], offsets[j + 1]):
-            for a in range(columns):
+                of_x[a, c], g[a, c] = 0.0, 0.0
+            for i in range(offsets[j], offsets[j + 1]):
                 f = factors[i, a]
+                total += f
                 for c in range(d):
-                    g[a, c] += f * X[i, c]
-                if constant != 0.0:
-                    g[a, d] += f * constant
+                    of_x[a, c] += f * X[i, c]
+            for c in range(d):
+                of_x[a, c] -= total * centre[c]
+            if turn.shape[0] == 0:
+                for c in range(d):
+                    g[a, c] = scales[c] * of_x[a, c]
+            else:
+                for b in range(d):
+                    for c in range(d):
+                        g[a, c] += of_x[a, b] * turn[b, c]
+            if constant != 0.0:
+                g[a, d] = total * constant
         squared = 0.0
         for a in range(columns):
             for c in range(width):

@@ -11,15 +11,15 @@ from commonground.threads import each
 ROWS = 1 << 14  # that a thread takes at a time
 
 
-@kernel(error_model="numpy")
-def _dense_products(X, W, products):  # type: ignore[no-untyped-def]
+# Partial sums may be taken side by side: of every row the same ones, as all have the same length.
+@kernel(error_model="numpy", fastmath={"reassoc", "contract"})
+def _dense_products(X, Wt, products):  # type: ignore[no-untyped-def]
     for i in range(X.shape[0]):
-        for a in range(W.shape[1]):
-            products[i, a] = 0.0
-        for c in range(X.shape[1]):
-            x = X[i, c]
-            for a in range(W.shape[1]):
-                products[i, a] += x * W[c, a]
+        for a in range(Wt.shape[0]):
+            total = 0.0
+            for c in range(X.shape[1]):
+                total += X[i, c] * Wt[a, c]
+            products[i, a] = total
 
 
 @kernel(error_model="numpy")
@@ -34,12 +34,13 @@ def _sparse_products(data, indices, indptr, W, products):  # type: ignore[no-unt
 
 
 def chunk_products(X: Any, W: np.ndarray) -> np.ndarray:
-    """X W for dense or sparse rows (n, d) and W (d, k): each row from its own numbers, column after column; on this thread."""
-    W, products = np.ascontiguousarray(W, dtype=np.float64), np.empty((X.shape[0], W.shape[1]))
+    """X W for dense or sparse rows (n, d) and W (d, k): each row from its own numbers, by the same additions; on this thread."""
+    W, products = np.asarray(W, dtype=np.float64), np.empty((X.shape[0], W.shape[1]))
     if sparse.issparse(X):
-        _sparse_products(X.data.astype(np.float64, copy=False), X.indices, X.indptr, W, products)
+        values = X.data.astype(np.float64, copy=False)
+        _sparse_products(values, X.indices, X.indptr, np.ascontiguousarray(W), products)
     else:
-        _dense_products(X.astype(np.float64, copy=False), W, products)
+        _dense_products(np.ascontiguousarray(X), np.ascontiguousarray(W.T), products)
     return products
 
 
