@@ -21,7 +21,11 @@ def answers(statement: Any, heldout: bool) -> list[tuple[str, str, str]]:
         "owner": "one owner with all of its records",
     }
     ledger = getattr(s, "ledger", None)
-    public = [f"the number of {s.unit}s"] + (["everybody's ε"] if getattr(s, "budgets", None) else [])
+    released = s.private and bool(s.events)
+    nothing = "Nothing that depends on data is published." if s.private else "No: this model is not private."
+    public = ["the number of people" if s.unit == "person" else f"the number of {s.unit}s"] + (
+        ["everybody's ε"] if getattr(s, "budgets", None) else []
+    )
     return [
         (
             "top",
@@ -57,21 +61,25 @@ def answers(statement: Any, heldout: bool) -> list[tuple[str, str, str]]:
             "middle",
             "Is what one unit contributes bounded?",
             (
-                "Yes: every release lists its sensitivity, which is made where contributions are clipped, and the"
-                " cost is checked against it whenever the board is read."
+                "Yes: every release lists its sensitivity, which is made where contributions are clipped, and the cost is"
+                " checked against it whenever the board is read."
+                if released
+                else nothing
             ),
         ),
         (
             "middle",
             "Is the noise drawn safely (floating point, randomness)?",
-            f"Noise: {s.noise}." + (" SIMULATED: not safe." if s.simulated else ""),
+            f"Noise: {s.noise}." + (" SIMULATED: it protects nobody." if s.simulated else "") if released else nothing,
         ),
         (
             "middle",
             "Was anything tuned or scaled on the data for free?",
             (
-                "Not by the training: thresholds, scales, starting points and choices are among the releases. What"
-                f" people chose after looking at rows: {NOT_HERE.lower()}."
+                "Not by the training itself: what it reads off the data is among the releases. What people gave it as"
+                f" settings, or chose after looking at rows: {NOT_HERE.lower()}."
+                if released
+                else nothing
             ),
         ),
         (

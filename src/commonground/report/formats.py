@@ -108,7 +108,7 @@ def registry(board: Any) -> dict[str, Any]:
                 "name": flavor,
                 "data_domain": f"tables with one {s.unit} for each set of rows, numeric features",
                 "unprotected_quantities": (
-                    f"the number of {s.unit}s, names of columns, settings"
+                    f"the number of {_plural(s.unit)}, names of columns, settings"
                     + (", everybody's ε" if getattr(s, "budgets", None) else "")
                 ),
             },
@@ -153,6 +153,10 @@ def registry(board: Any) -> dict[str, Any]:
             },
         }
     }
+
+
+def _plural(unit: str) -> str:
+    return "people" if unit == "person" else f"{unit}s"
 
 
 def _finite(epsilon: float) -> float | None:
