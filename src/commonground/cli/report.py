@@ -1,5 +1,6 @@
 """`commonground report`, `page` and `serve`, and the machine formats of `statement`: a board for people to look at."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -96,7 +97,8 @@ def serve(
         ) from None
     with server:
         typer.echo(f"http://127.0.0.1:{server.server_address[1]}/ (this machine only; Ctrl-C ends it)")
-        server.serve_forever()
+        with suppress(KeyboardInterrupt):  # how a look ends
+            server.serve_forever()
 
 
 def in_format(board: Any, name: str, folder: Path) -> None:
