@@ -18,7 +18,7 @@ def published(board: Any) -> Html:
     label = f" for {statement.label!r}" if getattr(statement, "label", None) else ""
     parts: list[Html] = [
         paragraph(
-            f"{d:,} features, {k} shared directions{label}, and no number about any single person. A person's"
+            f"{d:,} features, {k} shared directions{label}, and nobody's own model. A person's"
             " coefficients are the shared ones plus her own few numbers on the directions."
         ),
         sharing(statement),
