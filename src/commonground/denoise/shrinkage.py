@@ -20,6 +20,16 @@ def signal_share(gradient: np.ndarray, noise_std: float, dimension: int) -> floa
     return max(0.0, 1.0 - dimension * noise_std**2 / float((gradient**2).sum()))
 
 
+def sure_share(values: np.ndarray, noise_std: float, dimension: int) -> float:
+    """The same where there is more than chance would often add, else nothing: where all is noise, some of it would be kept.
+
+    >>> sure_share(np.array([3.0, 4.0]), noise_std=2.0, dimension=2), sure_share(np.array([3.0, 4.0]), 3.0, 2)
+    (0.68, 0.0)
+    """
+    chance = (dimension + (2 * dimension) ** 0.5) * noise_std**2
+    return signal_share(values, noise_std, dimension) if float((values**2).sum()) > chance else 0.0
+
+
 def beyond_noise(values: np.ndarray, p: float, noise_std: float) -> bool:
     """Whether there is more than noise: the squares of its p numbers add up to p σ², give or take √(2p) σ²."""
     return float((values**2).sum()) > (p + _SURE * (2 * p) ** 0.5) * noise_std**2

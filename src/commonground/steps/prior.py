@@ -16,7 +16,7 @@ from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
-from commonground.denoise.shrinkage import signal_share
+from commonground.denoise.shrinkage import sure_share
 from commonground.gate import Gate
 from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
@@ -110,7 +110,7 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     first, present = moments[3 * half : 3 * half + q], max(float(moments[-1]) / NOISE_WEIGHT, 0.1 * people)
     L = prior_factor(model.spread)
     if model.coef is not None:  # what people's parts have in common belongs to the shared part
-        share = signal_share(first, noise_std, q) if noise_std else 1.0
+        share = sure_share(first, noise_std, q) if noise_std else 1.0
         model = _shifted(model, L @ _divided(taken, share * first, noise_std, people))
         parts = parts - share * np.outer(first, first) / present
     # Information about each direction of the prior, at least a little; noise beside it tells how much of the change is real.

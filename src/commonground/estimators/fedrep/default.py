@@ -13,6 +13,7 @@ clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after 
 people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -24,7 +25,7 @@ from commonground.accounting.plan import Plan, Share
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
 from commonground.data.population import Population
 from commonground.data.users import Users
-from commonground.denoise.shrinkage import signal_share
+from commonground.denoise.shrinkage import signal_share, sure_share
 from commonground.denoise.spectra import visible_rank, without_single_features
 from commonground.gate import Gate
 from commonground.progress import progress_bar
@@ -103,12 +104,12 @@ class Coordinates:
     )  # (d,) int: features that about as many people have, up to a factor of four, have the same number
     popular: np.ndarray  # positions of those that a first embedding is made on
 
-    def signal_in(self, gradient: np.ndarray, noise_std: float) -> np.ndarray:
-        """A released (d, …) gradient, each group of features times the share of it that is signal."""
+    def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
+        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal."""
         kept = np.zeros_like(gradient)
         for group in np.unique(self.groups):
             here = gradient[self.groups == group]
-            kept[self.groups == group] = signal_share(here, noise_std, here.size) * here
+            kept[self.groups == group] = share(here, noise_std, here.size) * here
         return kept
 
     def for_features(self, model: SharedModel) -> SharedModel:
@@ -182,7 +183,7 @@ def default_recipe(
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name)
                 edge = gradient.edge
-                step = seen.signal_in(gradient.value.T, gradient.noise_std)
+                step = seen.signal_in(gradient.value.T, gradient.noise_std, signal_share)
                 U = model.embedding + STEP / (gradient.people * curvature) * step
                 model = replace(model, embedding=np.ascontiguousarray(U))
             t += 1
@@ -305,9 +306,9 @@ def _better_mean(
 ) -> SharedModel:
     """One step on w₀, and on the intercept where the gradient has an entry for it, of size ``constant``."""
     d = len(model.slopes)
-    step = seen.signal_in(gradient.value[0, :d], gradient.noise_std) / (gradient.people * curvature)
+    step = seen.signal_in(gradient.value[0, :d], gradient.noise_std, sure_share) / (gradient.people * curvature)
     last = gradient.value[0, d:]
-    share = signal_share(last, gradient.noise_std, 1) if constant else 0.0
+    share = sure_share(last, gradient.noise_std, 1) if constant else 0.0
     level = share * float(last.sum()) * constant / (gradient.people * curvature) if constant else 0.0
     return replace(model, coef=model.slopes + step, intercept=model.intercept + level)
 
