@@ -322,16 +322,22 @@ def test_it_fits_phones_and_desktops_in_both_colours(
         page.screenshot(path=screenshots / f"{file}-{device}-{scheme}.png", full_page=True)
 
 
+PASTE_AND_FIT = """(text) => {
+  const started = performance.now(), area = document.getElementById("rows"), pasted = new DataTransfer();
+  pasted.setData("text/plain", text);
+  area.focus();
+  area.dispatchEvent(new ClipboardEvent("paste", { clipboardData: pasted, bubbles: true, cancelable: true }));
+  document.getElementById("fit").click();
+  return performance.now() - started;
+}"""
+
+
 def test_a_thousand_rows_take_less_than_a_second(opened: Any, measured: dict[str, Any], tmp_path: Path) -> None:
     case = numbers(posterior(local_choice=True), 1000)
     page = opened(page_for(case, tmp_path))
-    page.fill("#rows", case.rows)
-    waited = page.evaluate(
-        "(() => { const t = performance.now(); document.getElementById('fit').click(); return performance.now() - t"
-        " })()"
-    )
+    waited = page.evaluate(PASTE_AND_FIT, case.rows)
     assert page.inner_text("#made").startswith("Your model is made, from 1,000 of your rows")
-    measured["1,000 rows"] = {"milliseconds": round(waited)}
+    measured["1,000 rows, pasted"] = {"milliseconds": round(waited)}
     assert waited < 1000
 
 

@@ -7,6 +7,7 @@ import { columnsOf, encodeCell, encodeColumns, placesOf } from "./schema.js";
 
 const MOST_FIELDS = 60; // with more, what-if values are given as a table
 const MOST_SHOWN = 30;
+const LONG_PASTE = 2_000; // characters; below, the browser's own way keeps undo
 const byId = (id) => document.getElementById(id);
 const shown = (x) => (Number.isInteger(x) && Math.abs(x) < 1e6 ? String(x) : Number(x).toPrecision(4));
 
@@ -225,6 +226,14 @@ function rate(at, input) {
   byId("item-count").textContent = `${rated.size} items are rated.`;
 }
 
+// A browser takes seconds to type a pasted table of a thousand lines, letter by letter; set as a whole it is there at once.
+function pasteAtOnce(event) {
+  const text = event.clipboardData?.getData("text/plain") ?? "";
+  if (text.length < LONG_PASTE) return;
+  event.preventDefault();
+  event.target.setRangeText(text, event.target.selectionStart, event.target.selectionEnd, "end");
+}
+
 // ---- beginning --------------------------------------------------------------------------------------------------
 
 function example() {
@@ -255,6 +264,7 @@ function begin() {
   byId("item-filter").addEventListener("input", listItems);
   byId("rest-filter").addEventListener("input", showItems);
   for (const [chooser, target, place] of [["file", "rows", "error"], ["new-file", "new-rows", "table-error"]]) {
+    byId(target).addEventListener("paste", pasteAtOnce);
     byId(chooser).addEventListener("change", async (event) => {
       const [file] = event.target.files;
       if (!file) return;
