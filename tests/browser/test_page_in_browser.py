@@ -72,7 +72,7 @@ def test_the_model_and_its_predictions_are_pythons(
     assert "Checked" in page.inner_text("#checked")
     assert page.inner_text("#checksum") == case.board.fingerprint
     page.set_input_files("#file", tmp_path / "rows.csv")
-    page.wait_for_function("document.getElementById('rows-status').textContent !== ''")
+    page.wait_for_selector("#rows-status:not(:empty)")
     measured[name] = compare(case, page)
 
 
@@ -111,7 +111,7 @@ def test_mistakes_are_told_in_a_sentence_and_nothing_typed_is_lost(opened: Any, 
     assert page.inner_text("#ask-error") == ""
     (tmp_path / "latin1.csv").write_bytes("a,größe\n1,2\n".encode("latin1"))
     page.set_input_files("#file", tmp_path / "latin1.csv")
-    page.wait_for_function("document.getElementById('error').textContent !== ''")
+    page.wait_for_selector("#error:not(:empty)")
     assert "not text in UTF-8" in page.inner_text("#error")
     assert page.input_value("#rows") == case.rows.replace("\r\n", "\n")
 
