@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 # Two at a time; results do not depend on it.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile
 
-.PHONY: demo check test test-slow lint docs wheel bench mutate fuzz clean
+.PHONY: demo check test test-slow browser-test lint docs wheel bench mutate fuzz clean
 
 demo: .venv/core
 	$(BIN)/commonground demo --out demo
@@ -21,6 +21,14 @@ test: lint
 
 test-slow: .venv/ready
 	$(PYTEST) -m slow
+
+# The report and the page in a real browser: the distribution's Chromium, Playwright, axe-core. Screenshots land in .browser.
+browser-test: .venv/browser
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+		{ test "$$(id -u)" = 0 && apt-get update -qq && apt-get install -y -qq chromium; } || \
+		{ echo "There is no Chromium here; install the package chromium (as root: apt-get install chromium)."; exit 1; }
+	cd tests/browser && npm ci --silent --no-audit --no-fund
+	SCREENSHOTS=.browser $(BIN)/python -m pytest -m "not slow" tests/browser
 
 lint: .venv/ready
 	$(BIN)/ruff check .
@@ -57,5 +65,9 @@ fuzz: .venv/ready
 	$(PIP) -r requirements-torch.lock
 	touch $@
 
+.venv/browser: .venv/ready requirements-browser.lock
+	$(PIP) --require-hashes -r requirements-browser.lock
+	touch $@
+
 clean:
-	rm -rf .venv .wheel demo bench site
+	rm -rf .venv .wheel .browser demo bench site tests/browser/node_modules

@@ -56,6 +56,8 @@ if __name__ == "__main__":
     for board in ("first", "second"):
         timed(f"train, {board}", "commonground", "train", "rows.csv", *names, "--rank", "1", "--out", board)
     timed("statement", "commonground", "statement", "first")
+    timed("report", "commonground", "report", "first", "--out", "report.html")
+    timed("page", "commonground", "page", "first", "--out", "page.html")
     for heads in ("first", "second"):
         timed(
             f"personalize, {heads}",

@@ -14,10 +14,11 @@ from scipy import sparse
 
 from commonground.accounting.sampled import REPLACE
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite, check_shapes
-from commonground.billboard.files import reading_board, write_board
+from commonground.billboard.files import reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import Statement, recorded_spend, spent_as_json
 from commonground.data.features import as_floats, check_features
+from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.data.users import Block
 from commonground.errors import InputError
@@ -171,6 +172,63 @@ class Billboard:
         rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
         block = Block(rows, y, np.array([0, len(y)]), first=0)
         return replace(self.head_kind.fit(block, self).head(self, 0), schema=self.schema, log_odds=self.log_odds)
+
+    # ---- for people to look at -----------------------------------------------------------------------------------
+
+    def report(self, path: str | os.PathLike[str], heldout: Population | None = None) -> Path:
+        """Write one HTML page for whoever has to sign: the guarantee, where the budget went, what is published.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        heldout : Population or None, default=None
+            People with rows and labels, to show who gains. The report is then internal, **not private**, and readable by this
+            account alone.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from commonground.report.board import report_of_board
+        from commonground.report.gains import Gains
+
+        gains = None if heldout is None else Gains.of(self, heldout)
+        return write_page(path, report_of_board(self, gains), private=gains is not None)
+
+    def page(self, path: str | os.PathLike[str], item: str | None = None) -> Path:
+        """Write one HTML page on which a person makes her own head in her browser; nothing leaves it.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        item : str or None, default=None
+            Where rows are ratings of one-hot items: what the column of items is called. She may then choose from a list.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        return write_page(path, self.page_text(item))
+
+    def page_text(self, item: str | None = None) -> str:
+        """The same as text.
+
+        Parameters
+        ----------
+        item : str or None, default=None
+            As in ``page``.
+
+        Returns
+        -------
+        str
+        """
+        from commonground.page.build import page_of_board
+
+        return page_of_board(self, self._payload(), item)
 
     # ---- files -------------------------------------------------------------------------------------------------
 

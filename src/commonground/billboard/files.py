@@ -14,7 +14,7 @@ from safetensors import SafetensorError
 from commonground.billboard.claims import UnbelievableError
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.errors import BillboardError
-from commonground.files import DRAFT, PUBLIC, AloneIn, replacing, sync_folder
+from commonground.files import DRAFT, PRIVATE, PUBLIC, AloneIn, replacing, sync_folder
 
 # 2: events have a kind; 3: heads may have a prior; 4: what was spent; 5: the kind of heads; 6: the schema of columns;
 # 7: the spread of people's own parts
@@ -109,6 +109,19 @@ def write_board(
         for stray in (*folder.glob(_NEW_ARRAYS), *folder.glob(_NEW_SIGNATURE)):  # of a save that was killed
             stray.unlink()
     return Path(path)
+
+
+def write_page(path: str | os.PathLike[str], text: str, private: bool = False) -> Path:
+    """An HTML file, whole or not at all; one that tells of people's rows is for this account's eyes."""
+    target = Path(path)
+    try:
+        with replacing(target, PRIVATE if private else PUBLIC) as file:
+            file.write(text.encode("utf-8"))
+    except OSError as problem:
+        raise BillboardError(
+            f"{target} cannot be written ({problem.strerror}). Name a file in a folder that is there."
+        ) from None
+    return target
 
 
 def _signature_of(folder: Path, document: dict[str, Any]) -> Path:

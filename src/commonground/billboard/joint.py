@@ -17,7 +17,7 @@ from safetensors.numpy import save as save_arrays
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
-from commonground.billboard.files import reading_board, write_board
+from commonground.billboard.files import reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import BaseStatement, in_words, recorded_spend, spent_as_json
 from commonground.errors import BudgetError
@@ -147,6 +147,23 @@ class SharedParameters:
     def fingerprint(self) -> str:
         """Names these arrays."""
         return hashlib.sha256(self._payload()).hexdigest()
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write one HTML page for whoever has to sign, as ``Billboard.report`` does.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+
+        Returns
+        -------
+        Path
+            The file.
+        """
+        from commonground.report.board import report_of_shared
+
+        return write_page(path, report_of_shared(self))
 
     def save(self, path: str | os.PathLike[str], sign: SigningKey | str | os.PathLike[str] | None = None) -> Path:
         """Write a folder with the arrays and the statement, in place of an older board.

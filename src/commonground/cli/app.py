@@ -173,12 +173,23 @@ def statement(
     verify: Annotated[
         Path | None, typer.Option(help="Public key that the board must be signed with, from somebody you trust.")
     ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format", help="json, card (model card in Markdown) or registry (fields of the deployment registry)."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
     from commonground.billboard.board import Billboard
     from commonground.billboard.joint import SharedParameters, is_shared_parameters
 
+    if format_ is not None:
+        from commonground.cli.report import any_board, in_format
+
+        in_format(any_board(billboard, verify), format_, billboard)
+        return
     if is_shared_parameters(billboard):
         _show_statement(SharedParameters.load(billboard, verify), as_json, billboard)
         return

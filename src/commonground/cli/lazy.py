@@ -15,6 +15,9 @@ IN_A_LINE = {
     "schema": "Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published.",
     "train": "Learn the shared part from everybody's rows and publish it as a billboard.",
     "statement": "Verify a billboard and print what it guarantees, to whom, and every release it rests on.",
+    "report": "One page to look at and sign: the guarantee in words and numbers, where the budget went, what is published.",
+    "page": "A page on which a person makes her own model in her browser; nothing leaves it, and the browser sees to it.",
+    "serve": "Look at that page from this machine alone (loopback); ends with Ctrl-C.",
     "personalize": "Fit a head for each person of a table from the billboard and her own rows. "
     "The file is private to these people.",
     "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
@@ -30,6 +33,9 @@ IN_A_LINE = {
 
 # Commands, or groups of them, with a file of their own.
 _ELSEWHERE = {
+    "report": ("report", "report"),
+    "page": ("report", "page"),
+    "serve": ("report", "serve"),
     "audit": ("audit", "audit"),
     "reproduce": ("reproduce", "reproduce"),
     "ledger": ("ledger", "ledger_app"),

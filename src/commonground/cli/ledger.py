@@ -1,4 +1,4 @@
-"""`commonground ledger`: open | show | events | verify | check | export | settle."""
+"""`commonground ledger`: open | show | events | verify | check | export | report | settle."""
 
 import json
 import os
@@ -21,6 +21,7 @@ from commonground.billboard.in_ledger import boards_in, problem_with, refuse_old
 from commonground.cli.options import print_json
 from commonground.data.tables import read_rows
 from commonground.errors import InputError, LedgerError, PrivacyWarning
+from commonground.files import PRIVATE, replacing
 from commonground.interrupts import before_the_end
 from commonground.ledger import DurableLedger, Population
 from commonground.ledger.account import Account
@@ -201,6 +202,30 @@ def export(
         os.unlink(draft)
         raise
     typer.echo(f"Exported {len(document['populations'])} populations to {out}.")
+
+
+@ledger_app.command()
+def report(
+    ledger: Ledger,
+    out: Annotated[Path, typer.Option("--out", help="HTML file to write; names purposes and machines.")],
+    population: AnyName = None,
+    as_json: AsJson = False,
+) -> None:
+    """One page to look at: populations, limits, spending over time, refused fits, integrity; verified as it is made."""
+    from commonground.report.ledger import report_of_ledger
+
+    book = DurableLedger(ledger)
+    accounts = book.verify()
+    if population is not None:
+        accounts = {population: book.population(population).account()}
+    events = {name: [(json.loads(body), hash_) for body, hash_ in book.population(name).events()] for name in accounts}
+    text = report_of_ledger(book.name, [summary(account) for account in accounts.values()], events)
+    with replacing(out, PRIVATE) as file:
+        file.write(text.encode("utf-8"))
+    if as_json:
+        print_json({"report": str(out), "populations": list(accounts)})
+    else:
+        typer.echo(f"Wrote {out}: {len(accounts)} populations, verified.")
 
 
 @ledger_app.command()

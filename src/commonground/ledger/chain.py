@@ -160,8 +160,23 @@ def _named_board(account: Account, event: dict[str, Any]) -> Account:
     return account
 
 
+def _refused(account: Account, event: dict[str, Any]) -> Account:
+    """A fit that was turned away; nothing is booked by it."""
+    if account.budget is None or not all(isinstance(event[name], str) for name in ("purpose", "by", "why")):
+        raise ValueError("not a refusal")
+    budget_of(event["epsilon"], event["delta"])
+    return account
+
+
 def _no_constants(name: str) -> None:
     raise ValueError(f"{name} is not a number")
 
 
-_AFTER = {"open": _opened, "reserve": _reserved, "charge": _charged, "settle": _settled, "board": _named_board}
+_AFTER = {
+    "open": _opened,
+    "reserve": _reserved,
+    "charge": _charged,
+    "settle": _settled,
+    "board": _named_board,
+    "refused": _refused,
+}

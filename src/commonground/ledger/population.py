@@ -1,6 +1,6 @@
 """The budget that survives the process: reserve → charge → settle.
 
-    reserve   books the whole budget of a fit, or refuses        (before any row is read)
+    reserve   books the whole budget of a fit, or refuses        (before any row is read; a refusal is written down, too)
     charge    records one release                                 (before its noise is drawn)
     settle    gives back what was reserved and not charged        (after the last release)
 
@@ -21,6 +21,7 @@ import secrets
 import socket
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from types import TracebackType
 from typing import Any, Self
@@ -158,9 +159,20 @@ class Population:
         self, budget: Budget | PureBudget, purpose: str, decide: Callable[[Account], dict[str, Any]]
     ) -> "Reservation":
         name = secrets.token_hex(8)
-        declared = {"reservation": name, "epsilon": float(budget.epsilon), "delta": float(budget.delta)}
-        event = {"kind": "reserve", **declared, "purpose": purpose, "by": _this_process()}
-        return Reservation(self, name, self._write(lambda account: {**event, **decide(account)}))
+        asked = {
+            "epsilon": float(budget.epsilon),
+            "delta": float(budget.delta),
+            "purpose": purpose,
+            "by": _this_process(),
+        }
+        event = {"kind": "reserve", "reservation": name, **asked}
+        try:
+            return Reservation(self, name, self._write(lambda account: {**event, **decide(account)}))
+        except BudgetError as refusal:
+            with suppress(LedgerError):  # that it cannot be written down must not hide why it was refused
+                why = str(refusal)
+                self._write(lambda account: {"kind": "refused", **asked, "why": why})
+            raise
 
     def _write(self, decide: Callable[[Account], dict[str, Any]]) -> Account:
         known = self._known

@@ -72,7 +72,11 @@ def _boards_are_named(connection: Connection) -> None:
     """The tables stay as they are. From here on events of the kind "board" may occur, which older versions cannot read."""
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _boards_are_named)
+def _refusals_are_told(connection: Connection) -> None:
+    """The tables stay as they are. From here on events of the kind "refused" may occur, which older versions cannot read."""
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _boards_are_named, _refusals_are_told)
 
 
 def latest_version() -> int:
