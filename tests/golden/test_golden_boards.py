@@ -33,7 +33,8 @@ def population() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def published(estimator: Any) -> dict[str, Any]:
     X, y, ids = population()
     board = fit(estimator, X, np.where(y > 0, 1.0, -1.0) if is_classifier(estimator) else y, users=ids).billboard_
-    arrays = {"embedding": board.embedding, "mean": board.mean, "intercept": board.intercept, "prior": board.prior}
+    names = ("embedding", "mean", "intercept", "prior", "spread", "noise")
+    arrays = {name: getattr(board, name) for name in names}
     return {name: _exactly(array) for name, array in arrays.items() if array is not None} | {
         "events": len(board.statement.events)
     }
