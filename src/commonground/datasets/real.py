@@ -49,7 +49,8 @@ class _Source:
 def load(name: str) -> DataSet:
     """A real data set by its name, or by a beginning of it that no other has.
 
-    "bank-conjoint", "camera-conjoint", "computer-survey", "jester5k" and "school" have many rows a person (or school);
+    "assistments2015", "bank-conjoint", "camera-conjoint", "computer-survey", "jester5k" and "school" have many rows a person
+    (or school);
     in "insurance", "mnist" and "fashion-mnist" each row is a person's.
 
     Parameters
@@ -65,7 +66,7 @@ def load(name: str) -> DataSet:
     --------
     >>> load("imagenet")
     Traceback (most recent call last):
-    commonground.errors.InputError: there is no data set 'imagenet'; known are bank-conjoint, camera-conjoint, computer-survey, fashion-mnist, insurance, jester5k, mnist, school.
+    commonground.errors.InputError: there is no data set 'imagenet'; known are assistments2015, bank-conjoint, camera-conjoint, computer-survey, fashion-mnist, insurance, jester5k, mnist, school.
     """  # noqa: E501
     wanted = name.lower().replace(" ", "-").replace("_", "-")
     names = [known for known in sorted(_SOURCES) if wanted and known.startswith(wanted)]
@@ -100,6 +101,16 @@ def _read_jester(paths: list[Path]) -> DataSet:
     X[np.arange(len(joke)), joke] = 1.0
     names = tuple(f"joke {number}" for number in range(1, 101))
     return DataSet(X, table["rating"].to_numpy().astype(np.float32), table["user"].to_numpy(), names)
+
+
+def _read_assistments(paths: list[Path]) -> DataSet:
+    """One feature for each of 100 skills, one where an exercise trains it; whether the answer was right."""
+    table = read_csv(paths[0])
+    skill = table["skill"].to_numpy() - 1
+    X = np.zeros((len(skill), 100), np.float32)
+    X[np.arange(len(skill)), skill] = 1.0
+    names = tuple(f"skill {number}" for number in range(1, 101))
+    return DataSet(X, table["correct"].to_numpy().astype(np.float32), table["student"].to_numpy(), names)
 
 
 def _read_computer_survey(paths: list[Path]) -> DataSet:
@@ -180,6 +191,7 @@ _SOURCES = {
     ),
     "fashion-mnist": _Source("Fashion-MNIST of zalandoresearch", _IMAGES, _read_images),
     "insurance": _Source("Medical Cost Personal Datasets, insurance.csv", ("insurance.csv",), _read_insurance),
+    "assistments2015": _Source("2015 ASSISTments Skill Builder Data", ("answers.csv.gz",), _read_assistments),
     "jester5k": _Source(
         'Jester data set 1, the sample "Jester5k" of R package recommenderlab',
         ("jester5k_ratings.csv.gz",),

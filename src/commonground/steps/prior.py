@@ -28,6 +28,7 @@ FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first g
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # by how much a prior is expected to be off: at first, and after two looks
 LOOKS = 6  # where a model was learned without a prior: noise may be as much as 5⁶ times smaller than labels
 _FARTHEST = 5.0  # the most that one look changes a variance by, either way
+_STANDS_OUT = 2.5  # standard deviations of noise, from which on a change is what it seems
 _FEWEST = 0.02  # of all people's worth of information: noise may leave less
 
 
@@ -131,7 +132,7 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
 
 def _without_noise(change: np.ndarray, hidden: np.ndarray, doubt: float) -> np.ndarray:
     """Changes, each times the share of it that is not noise of the variance ``hidden``: as expected, or as it stands out."""
-    expected = np.maximum(doubt**2, change**2 - hidden)
+    expected = np.where(change**2 > _STANDS_OUT**2 * hidden, np.maximum(doubt**2, change**2 - hidden), doubt**2)
     return np.asarray(change * expected / (expected + hidden))
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
+from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
 from commonground.data.population import Population
 from commonground.data.users import Users
@@ -60,6 +61,11 @@ FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
 MEAN_ROUNDS = 2  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
 LEVEL_ROUNDS = 2
+LEVEL_DOUBT = 2.0  # what noise hides of a level may be somewhat more than its variance
+LEVEL_SEEN = (
+    17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more for that
+)
+MOST_FOR_LEVEL = 40.0  # times what many people pay
 LOOKS_AT_START = 2  # at the prior, once there are directions
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
@@ -139,12 +145,14 @@ def default_recipe(
         users, d = seen.users, users.n_features
         energy = release_feature_energy(users, False, gate, mu["scale"])
         model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
+        unknown = 0.0
         constant = (
             energy**0.5 if shared_mean and own_intercept else 0.0
         )  # as large as the features, which vary alike here
         if constant:
-            model = _release_level(users, model, gate, mu)
+            model, unknown = _release_level(users, model, gate, mu)
         model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
+        model = _with_unknown_level(model, unknown)
         # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
         mean_edge = 0
@@ -161,10 +169,10 @@ def default_recipe(
         if rank == 0:
             for t in range(0 if shared_mean else LOOKS_AT_START):
                 model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
-            return orthonormal(seen.for_features(model))
+            return _finished(seen, model, unknown)
         directions = _initial_embedding(seen, rank, model, gate, mu["init"])
         if directions.shape[1] == 0:
-            return orthonormal(seen.for_features(model))
+            return _finished(seen, model, unknown)
         model = with_directions(model, directions, curvature)
         for t in range(LOOKS_AT_START):
             model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", FIRST_DOUBT)
@@ -194,7 +202,11 @@ def default_recipe(
                 model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", LATER_DOUBT)
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)
-    return orthonormal(seen.for_features(model))
+    return _finished(seen, model, unknown)
+
+
+def _finished(seen: Coordinates, model: SharedModel, unknown: float) -> SharedModel:
+    return orthonormal(seen.for_features(_with_unknown_level(model, unknown)))
 
 
 def plan_for(
@@ -209,6 +221,10 @@ def plan_for(
         part = share_of_correlations(users.total_weight, users.n_features, mu, most)
         plan = plan.without("features").where("correlations", part=part)
         plan = plan if own_intercept else plan.without("centre")
+    seen = (LEVEL_SEEN / (users.total_weight * mu)) ** 2
+    for share in PLAN:
+        if share.name in {"scale", "spread", "level locate", "level sizes", "level"} & {one.name for one in plan}:
+            plan = plan.where(share.name, part=share.part * min(max(seen / share.part, 1.0), MOST_FOR_LEVEL))
     looks = MEAN_ROUNDS * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
     plan = plan.where("prior", repeats=looks)
     plan = plan if shared_mean else plan.without("mean")
@@ -253,8 +269,10 @@ def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[st
     return Coordinates(users.scaled(scales), scales, None, groups - groups.min(), popular)
 
 
-def _release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[str, float]) -> SharedModel:
-    """The model with the middle of people's mean labels as its intercept."""
+def _release_level(
+    users: Population, model: SharedModel, gate: Gate, mu: dict[str, float]
+) -> tuple[SharedModel, float]:
+    """The model with the middle of people's mean labels as its intercept; and the variance of what noise leaves unknown of it."""
 
     def sums_from(model: SharedModel, lowest: int) -> BinnedSums:
         return users.sum(LabelMeans(model, lowest))
@@ -268,7 +286,20 @@ def _release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[s
             replace(model, intercept=model.intercept + share * float(found.value[0, 0]) / found.people),
             found.edge,
         )
-    return model
+    unknown = LEVEL_DOUBT * (found.noise_std / found.people) ** 2
+    if users.total_weight * mu["level"] < LEVEL_SEEN:  # not even where it lies is known: as much as one person may say
+        unknown += lower_edge(found.edge) ** 2
+    return model, unknown
+
+
+def _with_unknown_level(model: SharedModel, variance: float) -> SharedModel:
+    """The model whose own intercepts have room for what is not known of the level: then everybody's own mean tells it."""
+    if not (model.own_intercept and variance > 0.0):
+        return model
+    assert model.spread is not None
+    spread = model.spread.copy()
+    spread[0, 0] += variance / (curvature_at(model.intercept) * 4) ** 2 if model.log_odds else variance
+    return replace(model, spread=spread)
 
 
 def _as_log_odds(model: SharedModel) -> SharedModel:

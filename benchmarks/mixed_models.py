@@ -1,0 +1,155 @@
+"""Private learners beside what a user would take instead, on real people: a constant, one's own mean, a mixed model.
+
+    python benchmarks/mixed_models.py [jester5k assistments2015 …] [--seeds 5] [--out docs/measured/mixed_models.md]
+
+A fifth of everybody's rows is held out. Also with statsmodels' MixedLM (own intercepts) where it is installed and the set is
+small enough for it. No constant of the package was chosen on ASSISTments; half of Jester's people were looked at.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.metrics import roc_auc_score
+
+import commonground as cg
+
+SETS = ("computer-survey", "school", "bank-conjoint", "jester5k", "assistments2015")
+RANKS = {"jester5k": (3, 5), "assistments2015": (0, 1, 2)}
+EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
+MOST_ROWS_FOR_STATSMODELS = 20_000
+
+
+class Split:
+    """Rows to learn from and rows held out."""
+
+    def __init__(self, data: Any, seed: int, *, one_hot: bool) -> None:
+        held = np.random.default_rng(seed).random(len(data.y)) < 0.2
+        rows = sparse.csr_array(data.X) if one_hot else data.X
+        self.X, self.y, self.ids = rows[~held], data.y[~held].astype(float), data.user_ids[~held]
+        self.held_X, self.held_y, self.held_ids = rows[held], data.y[held].astype(float), data.user_ids[held]
+
+    def judge(self, answers: np.ndarray) -> tuple[float, float]:
+        """RMSE, and AUC where labels are two."""
+        two = len(np.unique(self.held_y)) == 2
+        auc = float(roc_auc_score(self.held_y, answers)) if two else float("nan")
+        return float(np.sqrt(np.mean((answers - self.held_y) ** 2))), auc
+
+
+def without_features(split: Split) -> Iterator[tuple[str, np.ndarray]]:
+    """A constant; the mean of one's own labels, pulled to it by what people differ by."""
+    mean = split.y.mean()
+    people, place = np.unique(np.concatenate([split.ids, split.held_ids]), return_inverse=True)
+    own, held = place[: len(split.ids)], place[len(split.ids) :]
+    rows = np.bincount(own, minlength=len(people))
+    sums = np.bincount(own, split.y - mean, minlength=len(people))
+    within = np.mean((split.y - mean - (sums / np.maximum(rows, 1))[own]) ** 2)
+    between = max(1e-9, np.var((sums / np.maximum(rows, 1))[rows > 0]) - within / max(np.median(rows[rows > 0]), 1))
+    yield "the mean label", np.full(len(held), mean)
+    yield "own mean, shrunk", mean + (sums / (rows + within / between))[held]
+
+
+def mixed_lm(split: Split) -> np.ndarray:
+    import statsmodels.api as sm
+
+    X = np.column_stack([np.ones(len(split.y)), split.X])
+    keep = np.flatnonzero(np.r_[True, X[:, 1:].std(axis=0) > 0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        fitted = sm.MixedLM(split.y, X[:, keep], split.ids).fit()
+    own = {person: float(effect.iloc[0]) for person, effect in fitted.random_effects.items()}
+    held = np.column_stack([np.ones(len(split.held_y)), split.held_X])[:, keep] @ fitted.fe_params
+    return np.asarray(held + np.array([own.get(person, 0.0) for person in split.held_ids]))
+
+
+def lines_of(name: str, n_seeds: int) -> Iterator[str]:
+    data = cg.datasets.load(name)
+    two = len(np.unique(data.y)) == 2
+    one_hot = name in RANKS
+    ranks = RANKS.get(name, (1, 2))
+    first = Split(data, 0, one_hot=False)
+    yield f"\n## {name}: {len(np.unique(data.user_ids)):,} people, {len(data.y):,} rows\n"
+    yield "| model | ε | rank | RMSE, mean (worst) | AUC, mean (worst) | 90 % intervals hold | seconds |"
+    yield "|---|---|---|---|---|---|---|"
+    for label, answers in without_features(first):
+        yield _line(label, "", "", [first.judge(answers)], [], 0.0)
+    if len(first.y) <= MOST_ROWS_FOR_STATSMODELS:
+        try:
+            began = time.perf_counter()
+            yield _line(
+                "statsmodels MixedLM", "none", 0, [first.judge(mixed_lm(first))], [], time.perf_counter() - began
+            )
+        except ImportError:
+            yield "| statsmodels MixedLM (not installed) | | | | | | |"
+    for rank in ranks:
+        yield _tried("NonPrivateFedRep", lambda seed, k=rank: cg.NonPrivateFedRep(k), data, "none", rank, 1, one_hot)
+    for epsilon in EPSILONS:
+        for rank in ranks:
+            kinds: list[tuple[str, Callable[[int], Any], bool]] = [
+                ("PrivateFedRep", lambda seed, k=rank, e=epsilon: cg.PrivateFedRep(k, e, simulation_seed=seed), False)
+            ]
+            if one_hot:
+                kinds.append(("PrivateFedRep, sparse", kinds[0][1], True))
+            if two:
+                kinds.append(
+                    (
+                        "PrivateFedRepClassifier" + (", sparse" if one_hot else ""),
+                        lambda seed, k=rank, e=epsilon: cg.PrivateFedRepClassifier(k, e, simulation_seed=seed),
+                        one_hot,
+                    )
+                )
+            for label, make, as_sparse in kinds:
+                yield _tried(label, make, data, epsilon, rank, n_seeds, as_sparse)
+
+
+def _tried(label: str, make: Any, data: Any, epsilon: Any, rank: int, n_seeds: int, one_hot: bool) -> str:
+    results, inside, seconds = [], [], 0.0
+    for seed in range(n_seeds):
+        split, began = Split(data, seed, one_hot=one_hot), time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = make(seed).fit(split.X, split.y, users=split.ids)
+            seconds += (time.perf_counter() - began) / n_seeds
+            if isinstance(model, cg.PrivateFedRepClassifier):
+                results.append(split.judge(model.predict_proba(split.held_X, users=split.held_ids)[:, 1]))
+                continue
+            answers, std = model.predict(split.held_X, users=split.held_ids, return_std=True)
+        results.append(split.judge(answers))
+        inside.append(float((np.abs(split.held_y - answers) < 1.645 * std).mean()))
+    return _line(label, epsilon, rank, results, inside, seconds)
+
+
+def _line(
+    label: str, epsilon: Any, rank: Any, results: list[tuple[float, float]], inside: list[float], seconds: float
+) -> str:
+    errors, areas = np.array(results).T
+    auc = "" if np.isnan(areas).any() else f"{areas.mean():.4f} ({areas.min():.4f})"
+    held = f"{np.mean(inside):.1%}" if inside else ""
+    return (
+        f"| {label} | {epsilon} | {rank} | {errors.mean():.4f} ({errors.max():.4f}) | {auc} | {held} | {seconds:.1f} |"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sets", nargs="*", default=SETS)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    written = ["# Private learners beside mixed models, on real people"]
+    print(written[0])
+    for name in arguments.sets:
+        for line in lines_of(name, arguments.seeds):
+            print(line, flush=True)
+            written.append(line)
+    if arguments.out:
+        arguments.out.write_text("\n".join(written) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
