@@ -3,7 +3,7 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -20,7 +20,8 @@ from commonground.billboard.claims import UnbelievableError, check_claim, check_
 from commonground.billboard.files import reading_board, write_board
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import BaseStatement, in_words, recorded_spend, spent_as_json
-from commonground.errors import BudgetError
+from commonground.errors import BudgetError, InputError
+from commonground.gate import SampledReleases
 from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
 
 _KIND = "shared parameters"
@@ -209,6 +210,12 @@ class SharedParameters:
 
     def _payload(self) -> bytes:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
+
+
+def refuse_to_pay_for_watchers(gate: Callable[..., SampledReleases], ledger: Ledger | SharedLedger | None) -> None:
+    """No ledger vouches for what passed a gate that somebody looks behind."""
+    if gate is not SampledReleases and ledger is not None:
+        raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
 
 
 @contextmanager
