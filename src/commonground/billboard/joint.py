@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,7 +18,7 @@ from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
 from commonground.billboard.files import reading_board, write_board
 from commonground.billboard.signing import SigningKey, VerifyingKey
-from commonground.billboard.statement import BaseStatement, in_words, recorded_spend, spent_as_json
+from commonground.billboard.statement import BaseStatement, in_words, installed, recorded_spend, spent_as_json
 from commonground.errors import BudgetError, InputError
 from commonground.gate import SampledReleases
 from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
@@ -77,7 +76,7 @@ class JointStatement(BaseStatement):
     events: tuple[SampledGaussianEvent, ...]
     ledger: LedgerEntry | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+    software: dict[str, str] = field(default_factory=lambda: {"commonground": installed("commonground")})
 
     def __str__(self) -> str:
         what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"
