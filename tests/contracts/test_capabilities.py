@@ -146,6 +146,19 @@ def test_a_class_made_from_another_can_do_no_more() -> None:
         Ours().fit(users)
 
 
+@pytest.mark.parametrize("name", [name for name, one in ESTIMATORS.items() if "recipe" in one.get_params()])
+def test_a_recipe_that_there_is_not_is_refused_before_anything_is_charged(name: str) -> None:
+    """In one place for all of them; else it would silently be another recipe than was asked for."""
+    X, y, ids = rows()
+    model = clone(ESTIMATORS[name]).set_params(recipe="papers", simulation_seed=None)
+    book = InMemoryLedger(Budget(4.0, 1e-6))
+    with pytest.raises(
+        InputError, match=f"recipe of {type(model).__name__} must be 'default' or 'paper', got 'papers'"
+    ):
+        model.fit(X, y, users=ids, ledger=book)
+    assert not book.events
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_gate_that_watches_is_not_for_publication() -> None:
     """It has seen what is behind the noise: its board says so, and no ledger vouches for it."""
