@@ -165,7 +165,7 @@ def test_only_the_federated_room_needs_flower() -> None:
     assert {name.split("/")[0] for name in users_of("flwr")} == {"federated"}
     at_once = [n for n in ast.parse(FILES["cli/federate.py"]).body if isinstance(n, ast.Import | ast.ImportFrom)]
     needed = imports(ast.unparse(ast.Module(at_once, [])))
-    assert "commonground.billboard.board" in needed
+    assert "commonground.cli.ledger.population_for_training" in needed
     assert not any(name.startswith(("flwr", "commonground.federated")) for name in needed)
 
 
