@@ -52,7 +52,7 @@ def open_(
 
     budget = budget_of(epsilon, delta)
     budgets = None if personal is None else _personal_budgets(personal)
-    people = _opened(ledger, create=True).open_population(population, budget, budgets)
+    people = _book_at(ledger, create=True).open_population(population, budget, budgets)
     if as_json:
         print_json(_summary(people.account()))
     else:
@@ -62,7 +62,7 @@ def open_(
 @ledger_app.command()
 def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) -> None:
     """What each population has spent and has left, and which reservations are still open."""
-    book = _opened(ledger)
+    book = _book_at(ledger)
     names = book.populations() if population is None else [population]
     accounts = [book.population(name).account() for name in names]
     if as_json:
@@ -101,7 +101,7 @@ def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) ->
 @ledger_app.command()
 def events(ledger: Ledger, population: Name, as_json: AsJson = False) -> None:
     """Every event of a population in order, after checking the chain."""
-    rows = [(json.loads(body), hash_) for body, hash_ in _opened(ledger).population(population).events()]
+    rows = [(json.loads(body), hash_) for body, hash_ in _book_at(ledger).population(population).events()]
     if as_json:
         print_json({"population": population, "events": [{**event, "hash": hash_} for event, hash_ in rows]})
         return
@@ -135,7 +135,7 @@ def verify(
     """Check the database and the hash chain of every population from the first event on."""
     if head is not None and population is None:
         raise InputError("--head belongs to one population; add --population NAME.")
-    book = _opened(ledger)
+    book = _book_at(ledger)
     accounts = book.verify()
     if population is not None:
         people = book.population(population)
@@ -164,7 +164,7 @@ def check(
     """Compare boards with the ledger: one that was not booked, or that this ledger is too old to know, is named."""
     from commonground.billboard.in_ledger import boards_in, problem_with
 
-    book = _opened(ledger)
+    book = _book_at(ledger)
     book.verify()
     found = {str(folder): problem_with(folder, book) for folder in boards_in(boards)}
     if not found:
@@ -188,7 +188,7 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", help="File to write; standard output by default.")] = None,
 ) -> None:
     """Everything as one JSON document, verified; the events exactly as they were hashed."""
-    document = _opened(ledger).export()
+    document = _book_at(ledger).export()
     if out is None:
         print_json(document)
         return
@@ -212,7 +212,7 @@ def settle(
     as_json: AsJson = False,
 ) -> None:
     """Give back what an abandoned reservation did not use. Safe: each release was charged before it was made."""
-    people = _opened(ledger).population(population)
+    people = _book_at(ledger).population(population)
     people.settle(reservation)
     if as_json:
         print_json(_summary(people.account()))
@@ -230,7 +230,7 @@ def population_for_training(ledger: str | None, population: str | None, out: Pat
     from commonground.billboard.in_ledger import refuse_older_than_boards
 
     with place_for_board(out):
-        people = _opened(ledger).population(population)
+        people = _book_at(ledger).population(population)
     refuse_older_than_boards(people, out)
     refuse_older_than_boards(people, out.absolute().parent)
     known = set(people.account().open)
@@ -251,7 +251,7 @@ def _settle_own(people: "Population", known: Set[str]) -> None:
         )
 
 
-def _opened(ledger: str, create: bool = False) -> "DurableLedger":
+def _book_at(ledger: str, create: bool = False) -> "DurableLedger":
     from commonground.ledger import DurableLedger
 
     return DurableLedger(ledger, create=create)
