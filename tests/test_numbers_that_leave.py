@@ -337,6 +337,7 @@ def test_no_private_number_is_written_anywhere(tmp_path: Path) -> None:
     assert len(secrets.others) > 2000
     for name in ("train", "train, JSON", "paper", "statement"):
         assert "SIMULATED" in writings[name] or '"simulated": true' in writings[name], "it did not train"
+        assert "Traceback" not in writings[name]
     assert "BudgetError" in writings["budget exhausted"]
     assert "KeyboardInterrupt" in writings["interrupted"]
     boards = [

@@ -18,6 +18,7 @@ from commonground.cli import app as cli
 from commonground.deep import JointTrainer, clipped
 from commonground.deep.local import LocalSettings
 from commonground.errors import InputError
+from commonground.gate import SampledReleases
 from commonground.reproduce.p4_baselines import per_silo
 
 pytestmark = pytest.mark.slow
@@ -57,10 +58,10 @@ def test_a_forgotten_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_cannot_be_audited_is_said() -> None:
-    statement = JOINT_RECIPES["joint-sgd"].at(CLAIM)(True)
+    statement = JOINT_RECIPES["joint-sgd"].at(CLAIM)(True, SampledReleases)
     other = replace(statement, events=(replace(statement.events[0], relation="replace-one"),))
     with pytest.raises(InputError, match="there or missing"):
-        audit_sampled(lambda present: other, DIRECTION, n_runs=20)
+        audit_sampled(lambda present, gate: other, DIRECTION, n_runs=20)
 
 
 @pytest.mark.parametrize(

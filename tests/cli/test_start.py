@@ -7,6 +7,11 @@ from typing import Any
 import pytest
 import typer
 
+from commonground.audit.broken import BROKEN
+from commonground.audit.joint import JOINT_RECIPES
+from commonground.audit.neighbours import PAIRS
+from commonground.audit.recipes import RECIPES
+from commonground.cli import audit
 from commonground.cli.app import app
 from commonground.cli.lazy import IN_A_LINE
 
@@ -32,16 +37,22 @@ def test_importing_the_package_loads_nothing_heavy() -> None:
     assert not loaded_by("import commonground") & set(HEAVY)
 
 
-@pytest.mark.parametrize("asked", ["--help", "--version"])
-def test_the_first_help_loads_nothing_heavy(asked: str) -> None:
+@pytest.mark.parametrize("asked", ["--help", "--version", *(f"{command} --help" for command in IN_A_LINE)])
+def test_no_help_loads_anything_heavy(asked: str) -> None:
     code = f"""import sys
-sys.argv = ["commonground", {asked!r}]
+sys.argv = ["commonground", *{asked!r}.split()]
 from commonground.cli import main
 try:
     main()
 except SystemExit as end:
     assert not end.code"""
     assert not loaded_by(code) & set(HEAVY)
+
+
+def test_the_help_of_audit_names_what_there_is() -> None:
+    assert audit.RECIPES.split(", ") == [*RECIPES, *JOINT_RECIPES]
+    assert audit.PEOPLE.split(", ") == [*PAIRS]
+    assert audit.MISTAKES.split(", ") == [*BROKEN]
 
 
 def test_a_prediction_does_not_wait_for_training() -> None:

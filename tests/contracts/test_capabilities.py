@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
-from commonground.audit.gates import Recorder
+from commonground.audit.gates import Recorder, StepRecorder
 from commonground.data.population import Population
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.capabilities import CAPABILITIES, Capabilities
@@ -147,6 +147,19 @@ def test_a_class_made_from_another_can_do_no_more() -> None:
         Ours().fit(users)
 
 
+@pytest.mark.parametrize("name", [name for name, one in ESTIMATORS.items() if "recipe" in one.get_params()])
+def test_a_recipe_that_there_is_not_is_refused_before_anything_is_charged(name: str) -> None:
+    """In one place for all of them; else it would silently be another recipe than was asked for."""
+    X, y, ids = rows()
+    model = clone(ESTIMATORS[name]).set_params(recipe="papers", simulation_seed=None)
+    book = InMemoryLedger(Budget(4.0, 1e-6))
+    with pytest.raises(
+        InputError, match=f"recipe of {type(model).__name__} must be 'default' or 'paper', got 'papers'"
+    ):
+        model.fit(X, y, users=ids, ledger=book)
+    assert not book.events
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_a_gate_that_watches_is_not_for_publication() -> None:
     """It has seen what is behind the noise: its board says so, and no ledger vouches for it."""
@@ -159,6 +172,27 @@ def test_a_gate_that_watches_is_not_for_publication() -> None:
     assert not model.fit(X, y, users=ids).billboard_.statement.simulated
     with pytest.raises(InputError, match="gate= is for audits"):
         model.fit(X, y, users=ids, gate=watch.gate, ledger=InMemoryLedger(Budget(4.0, 1e-6)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("learner", ["convex", "deep"])
+def test_releases_that_somebody_watches_are_not_for_publication(learner: str) -> None:
+    """The same of learning across owners, whose gate is ``SampledReleases``."""
+    X, y, owners = np.eye(6, dtype=np.float32), np.arange(6) % 2, np.arange(6) % 2
+    model: Any = cg.JointSGDRegressor(4.0, 1e-3, steps=2)
+    if learner == "deep":
+        torch = pytest.importorskip("torch")
+        from commonground.deep import JointTrainer
+
+        model = JointTrainer(torch.nn.Linear(6, 2), [], 4.0, 1e-3, steps=2, keep=("shared",))
+    watch = StepRecorder()
+    statement = model.fit(X, y, owners, gate=watch.gate).billboard_.statement
+    assert len(watch.sums) == 2
+    assert statement.simulated
+    assert "NOT PRIVATE" in str(statement)
+    assert not model.fit(X, y, owners).billboard_.statement.simulated
+    with pytest.raises(InputError, match="gate= is for audits"):
+        model.fit(X, y, owners, gate=watch.gate, ledger=InMemoryLedger(Budget(4.0, 1e-3)))
 
 
 def test_the_table_in_the_documentation_is_this_one() -> None:

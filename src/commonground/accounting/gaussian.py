@@ -11,6 +11,7 @@ margins are far larger than the rounding of the curve itself, and far too small 
 
 import math
 from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 from scipy.special import log_ndtr, ndtri
@@ -19,6 +20,7 @@ from commonground.errors import InputError
 
 _EPSILON_MARGIN = 1e-12
 _MU_MARGIN = 1e-10
+_KEPT = 4096  # answers that are remembered: one fit asks for the same few again and again
 
 
 def gaussian_delta(mu: float, epsilon: float) -> float:
@@ -66,6 +68,11 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     >>> gaussian_epsilon(0.0, 1e-6), gaussian_epsilon(math.inf, 1e-6)
     (0.0, inf)
     """
+    return _smallest_epsilon(float(mu), float(delta))
+
+
+@lru_cache(_KEPT)
+def _smallest_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     low, high = 0.0, 1.0
@@ -103,6 +110,11 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
         raise InputError(
             f"there is no largest cost for ε = {epsilon!r}, δ = {delta!r}: give a finite ε and a δ below 1."
         )
+    return _largest_mu(float(epsilon), float(delta))
+
+
+@lru_cache(_KEPT)
+def _largest_mu(epsilon: float, delta: float) -> float:
     low, high = 0.0, 1.0
     while gaussian_delta(high, epsilon) <= delta:
         high *= 2

@@ -109,6 +109,7 @@ def _fine(kind: StepKind) -> bool:
     return multiplier >= 3.0 and group == 1
 
 
+@functools.lru_cache(maxsize=8)  # large
 def _loss(kind: StepKind, steps: int, coarse: bool) -> Any:
     """Losses are rounded up to a grid, so a coarse one only overstates ε; a fine one is slow where a step's loss is large."""
     import dp_accounting

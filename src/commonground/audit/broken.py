@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 
@@ -41,6 +40,17 @@ class Broken:
 
 
 @contextmanager
+def _instead(owner: Any, name: str, broken: Any) -> Iterator[None]:
+    """A module's function or a class's method, broken for a while."""
+    intact = vars(owner)[name]
+    setattr(owner, name, broken)
+    try:
+        yield
+    finally:
+        setattr(owner, name, intact)
+
+
+@contextmanager
 def half_noise() -> Iterator[None]:
     """The gate draws noise of half the stated standard deviation."""
 
@@ -48,8 +58,8 @@ def half_noise() -> Iterator[None]:
         return lambda value, noise_std, *rest: draw(value, noise_std / 2, *rest)
 
     with (
-        patch.object(_gate, "add_gaussian_noise", too_little(_gate.add_gaussian_noise)),
-        patch.object(_gate, "add_rounded_gaussian_noise", too_little(_gate.add_rounded_gaussian_noise)),
+        _instead(_gate, "add_gaussian_noise", too_little(_gate.add_gaussian_noise)),
+        _instead(_gate, "add_rounded_gaussian_noise", too_little(_gate.add_rounded_gaussian_noise)),
     ):
         yield
 
@@ -57,7 +67,7 @@ def half_noise() -> Iterator[None]:
 @contextmanager
 def everybody_drawn() -> Iterator[None]:
     """Nobody is left out of a step, which costs what a sample would."""
-    with patch.object(_gate, "draw_sample", lambda n_units, *_: np.arange(n_units)):
+    with _instead(_gate, "draw_sample", lambda n_units, *_: np.arange(n_units)):
         yield
 
 
@@ -79,9 +89,9 @@ def unclipped_init() -> Iterator[None]:
         return replace(of_normalised(replace(asked, zeta=1e150), block), clip_norm=bounded.clip_norm)
 
     with (
-        patch.object(Directions, "of", raw_directions),
-        patch.object(Pairs, "of", raw_pairs),
-        patch.object(NormalisedPairs, "of", raw_normalised_pairs),
+        _instead(Directions, "of", raw_directions),
+        _instead(Pairs, "of", raw_pairs),
+        _instead(NormalisedPairs, "of", raw_normalised_pairs),
     ):
         yield
 
@@ -101,7 +111,7 @@ def free_thresholds() -> Iterator[None]:
 
     with ExitStack() as gates:
         for gate in (Gate, RecordingGate, ReplayingGate):  # nobody watches what does not pass
-            gates.enter_context(patch.object(gate, "release", free(gate.release)))
+            gates.enter_context(_instead(gate, "release", free(gate.release)))
         yield
 
 
@@ -117,7 +127,7 @@ def leaked_head() -> Iterator[None]:
         model.billboard_ = replace(board, mean=mean + whole_models(model)[TARGET, :-1])
         return model
 
-    with patch.object(PersonalModel, "fit", leaking):
+    with _instead(PersonalModel, "fit", leaking):
         yield
 
 
@@ -129,8 +139,8 @@ def unbounded_scores() -> Iterator[None]:
         return lambda asked, block: ScoreSums(3 * of(asked, block).value)
 
     with (
-        patch.object(SubspaceScores, "of", triple(SubspaceScores.of)),
-        patch.object(MarginScores, "of", triple(MarginScores.of)),
+        _instead(SubspaceScores, "of", triple(SubspaceScores.of)),
+        _instead(MarginScores, "of", triple(MarginScores.of)),
     ):
         yield
 

@@ -1,16 +1,18 @@
 """Gates for audits: one that remembers what is behind each release, and one that gives out what was released before.
 
 Here values from before the noise are kept, of invented people only. A board that was made through such a gate says that it is not
-private, and no ledger pays for it (``PersonalModel.fit``).
+private, and no ledger pays for it (``PersonalModel.fit``, ``JointSGDRegressor.fit``, ``JointTrainer.fit``).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.clipping.bounded import BoundedScores, BoundedSum
-from commonground.gate import Gate, Perturbed, Randomness, Release, ScatteredSum, Selection
+from commonground.gate import Gate, Perturbed, Randomness, Release, SampledReleases, ScatteredSum, Selection
 from commonground.gate.scattered import cost_of_a_part
 from commonground.ledger import Ledger
 
@@ -163,3 +165,55 @@ def _same_release(passage: Passage, private: Private, share: float) -> bool:
         and recorded.sensitivity == private.sensitivity
         and passage.share == share
     )
+
+
+# ---- training on samples --------------------------------------------------------------------------------------------------
+
+
+class StepRecorder:
+    """Makes the releases of one training on samples; remembers every sum as it leaves the gate."""
+
+    def __init__(self) -> None:
+        self.sums: list[np.ndarray] = []
+
+    def gate(
+        self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness, drawn: int = 0
+    ) -> SampledReleases:
+        return _RecordedSteps(event, book, randomness, drawn, self.sums)
+
+
+class StepReplayer:
+    """Makes releases that give out the sums of an earlier training, in order, whatever they are asked for."""
+
+    def __init__(self, sums: list[np.ndarray]) -> None:
+        self.left = iter(sums)
+
+    def gate(
+        self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness, drawn: int = 0
+    ) -> SampledReleases:
+        return _ReplayedSteps(event, book, randomness, drawn, self.left)
+
+
+class _RecordedSteps(SampledReleases):
+    def __init__(
+        self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness, drawn: int, sums: list[np.ndarray]
+    ) -> None:
+        super().__init__(event, book, randomness, drawn)
+        self._sums = sums
+
+    def release(self, bounded_sum: BoundedSum) -> np.ndarray:
+        public = super().release(bounded_sum)
+        self._sums.append(public)
+        return public
+
+
+class _ReplayedSteps(SampledReleases):
+    def __init__(
+        self, event: SampledGaussianEvent, book: Ledger, randomness: Randomness, drawn: int, left: Iterator[np.ndarray]
+    ) -> None:
+        super().__init__(event, book, randomness, drawn)
+        self._left = left
+
+    def release(self, bounded_sum: BoundedSum) -> np.ndarray:
+        self.remaining -= 1
+        return next(self._left)

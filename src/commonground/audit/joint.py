@@ -10,7 +10,7 @@ import numpy as np
 
 from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.audit.recipes import Claim
-from commonground.audit.sampled import OwnersFit, SampledFit
+from commonground.audit.sampled import OwnersFit, SampledFit, Watched
 from commonground.billboard.joint import JointStatement, SharedParameters
 from commonground.errors import InputError
 from commonground.owners.joint_sgd import JointSGDClassifier, JointSGDRegressor
@@ -25,10 +25,10 @@ class JointRecipe:
     describe: str
     unit: str
     q: float
-    fit: Callable[[Claim, str, float, dict[str, Any]], JointStatement]
+    fit: Callable[[Claim, str, float, dict[str, Any]], JointStatement]  # the rows and the gate by name
 
     def at(self, claim: Claim) -> SampledFit:
-        return lambda present: self.fit(claim, self.unit, self.q, _rows(self.unit, present))
+        return lambda present, gate: self.fit(claim, self.unit, self.q, {**_rows(self.unit, present), "gate": gate})
 
 
 def _rows(unit: str, present: bool) -> dict[str, Any]:
@@ -118,15 +118,15 @@ def _own_parameters(model: Any) -> np.ndarray:
 
 
 def _convex_owners(make: Callable[..., Any]) -> OwnersFit:
-    def fit(more: bool) -> dict[str, bytes]:
+    def fit(more: bool, gate: Watched) -> dict[str, bytes]:
         rows, others = _owners_rows(more)
         model = make(epsilon=8.0, delta=1e-3, unit="user", steps=STEPS, sampling_probability=0.5, simulation_seed=1)
-        return _seen_by_other_owners(model.fit(**rows), rows, others)
+        return _seen_by_other_owners(model.fit(**rows, gate=gate), rows, others)
 
     return fit
 
 
-def _deep_owners(more: bool) -> dict[str, bytes]:
+def _deep_owners(more: bool, gate: Watched) -> dict[str, bytes]:
     import torch
     from torch import nn
 
@@ -141,7 +141,7 @@ def _deep_owners(more: bool) -> dict[str, bytes]:
         network, ["2"], 8.0, 1e-3, unit="user", steps=STEPS, sampling_probability=0.5, simulation_seed=1,
         local=LocalSettings(personal_steps=5),
     )  # fmt: skip
-    return _seen_by_other_owners(trainer.fit(**rows), rows, others)
+    return _seen_by_other_owners(trainer.fit(**rows, gate=gate), rows, others)
 
 
 OWNERS_RECIPES: dict[str, OwnersFit] = {

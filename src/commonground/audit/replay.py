@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numba
 import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
@@ -130,8 +131,8 @@ def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Tran
     watch = Recorder()
     with _one_thread():
         model = fit(users, seed, watch)
+        view, seen = others_view(model, target), seen_by_others(model, users, target)
     shares = [share_of_target(model, target, watch.coins, passage.public.event) for passage in watch.passages]
-    view, seen = others_view(model, target), seen_by_others(model, users, target)
     return Transcript(users, watch.passages, watch.coins, shares, view, seen)
 
 
@@ -160,9 +161,9 @@ def replay(
     try:
         with _one_thread():
             model = fit(users, seed, watch)
+            return watch.sums, seen_by_others(model, users, target)
     except ImpossibleError:
         return watch.sums, {}
-    return watch.sums, seen_by_others(model, users, target)
 
 
 def evidence(
@@ -280,9 +281,11 @@ def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) 
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """For a few dozen people more of them only wait. Sums do not depend on it: chunks of people are fixed."""
-    threads = get_num_threads()
+    threads, numba_threads = get_num_threads(), numba.get_num_threads()
     set_num_threads(1)
+    numba.set_num_threads(1)  # of kernels that say parallel=True
     try:
         yield
     finally:
         set_num_threads(threads)
+        numba.set_num_threads(numba_threads)

@@ -9,22 +9,22 @@ No test is right more often than this one, and (ε, δ)-accounting by privacy-lo
 probability (1 + δ(0)) / 2, where δ(0) is the δ that belongs to ε = 0. Right more often refutes the accounting.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from unittest.mock import patch
 
 import numpy as np
 
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.audit.bounds import lower_at_least
+from commonground.audit.gates import StepRecorder, StepReplayer
 from commonground.billboard.joint import JointStatement
-from commonground.clipping.bounded import BoundedSum
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
 
+# Makes the gate of a training on samples, one that watches or replays.
+Watched = Callable[..., SampledReleases]
 # Trains with the unit there or missing, on rows that the auditor made up, and returns what is claimed.
-SampledFit = Callable[[bool], JointStatement]
+SampledFit = Callable[[bool, Watched], JointStatement]
 
 
 @dataclass(frozen=True)
@@ -51,15 +51,15 @@ def audit_sampled(
         raise InputError(f"runs must be at least 20 on each side, got {n_runs!r}; 1000 say more.")
     if not 0.8 <= confidence < 1:
         raise InputError(f"confidence must lie between 0.8 and 1, got {confidence!r}.")
-    right, statement = 0, fit(True)
+    right, statement = 0, fit(True, StepRecorder().gate)
     (event,) = statement.events
     if event.relation != "add-or-remove-one" or event.group_size != 1:
         raise InputError("only a unit that is there or missing, drawn as one, can be audited here.")
     for present in (True, False):
         for _ in range(n_runs):
-            with _recorded() as sums:
-                fit(present)
-            along = np.array(sums) @ direction / event.contribution
+            watch = StepRecorder()
+            fit(present, watch.gate)
+            along = np.array(watch.sums) @ direction / event.contribution
             right += bool(_log_ratio(along, event) > 0) == present
             advance()
     at_least = float(lower_at_least(right, 2 * n_runs, 1 - confidence))
@@ -78,43 +78,15 @@ def _log_ratio(along: np.ndarray, event: SampledGaussianEvent) -> float:
     return float((np.logaddexp(np.log1p(-q), shifted) if q < 1 else shifted).sum())
 
 
-@contextmanager
-def _recorded() -> Iterator[list[np.ndarray]]:
-    """Every sum as it leaves the gate."""
-    sums: list[np.ndarray] = []
-    release = SampledReleases.release
-
-    def recording(self: SampledReleases, bounded_sum: BoundedSum) -> np.ndarray:
-        sums.append(release(self, bounded_sum))
-        return sums[-1]
-
-    with patch.object(SampledReleases, "release", recording):
-        yield sums
-
-
 # ---- owners' own models ---------------------------------------------------------------------------------------------------
 
 # Trains across owners with the first owner's records in one of two versions, and returns what all others see, by name.
-OwnersFit = Callable[[bool], dict[str, bytes]]
+OwnersFit = Callable[[bool, Watched], dict[str, bytes]]
 
 
 def audit_owners(fit: OwnersFit) -> tuple[str, ...]:
     """What the others see and is not the same to the last bit, when one owner's records change and all releases do not."""
-    with _recorded() as sums:
-        ours = fit(True)
-    with _replayed(sums):
-        theirs = fit(False)
+    watch = StepRecorder()
+    ours = fit(True, watch.gate)
+    theirs = fit(False, StepReplayer(watch.sums).gate)
     return tuple(sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name)))
-
-
-@contextmanager
-def _replayed(sums: list[np.ndarray]) -> Iterator[None]:
-    """Every sum as it left the gate before."""
-    left = iter(sums)
-
-    def replaying(self: SampledReleases, bounded_sum: BoundedSum) -> np.ndarray:
-        self.remaining -= 1
-        return next(left)
-
-    with patch.object(SampledReleases, "release", replaying):
-        yield

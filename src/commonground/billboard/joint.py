@@ -3,10 +3,9 @@
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,8 +18,9 @@ from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
 from commonground.billboard.files import reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
-from commonground.billboard.statement import BaseStatement, in_words, recorded_spend, spent_as_json
-from commonground.errors import BudgetError
+from commonground.billboard.statement import BaseStatement, in_words, installed, recorded_spend, spent_as_json
+from commonground.errors import BudgetError, InputError
+from commonground.gate import SampledReleases
 from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
 
 _KIND = "shared parameters"
@@ -76,7 +76,7 @@ class JointStatement(BaseStatement):
     events: tuple[SampledGaussianEvent, ...]
     ledger: LedgerEntry | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    software: dict[str, str] = field(default_factory=lambda: {"commonground": version("commonground")})
+    software: dict[str, str] = field(default_factory=lambda: {"commonground": installed("commonground")})
 
     def __str__(self) -> str:
         what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"
@@ -226,6 +226,12 @@ class SharedParameters:
 
     def _payload(self) -> bytes:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
+
+
+def refuse_to_pay_for_watchers(gate: Callable[..., SampledReleases], ledger: Ledger | SharedLedger | None) -> None:
+    """No ledger vouches for what passed a gate that somebody looks behind."""
+    if gate is not SampledReleases and ledger is not None:
+        raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
 
 
 @contextmanager

@@ -1,9 +1,9 @@
 """The statement: what a published board cost everybody, in numbers and in one honest paragraph."""
 
 import textwrap
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.metadata import version
 from typing import Any, Self
 
@@ -18,6 +18,12 @@ from commonground.gate import Gate
 from commonground.ledger import LedgerEntry
 
 SOFTWARE = ("commonground", "opendp", "dp-accounting")  # whose versions matter for the claim
+
+
+@cache
+def installed(name: str) -> str:
+    """The version of a package, read once."""
+    return version(name)
 
 
 class BaseStatement:
@@ -45,7 +51,7 @@ class BaseStatement:
         dict
             Of what JSON can write.
         """
-        document = asdict(self)  # type: ignore[call-overload]
+        document = asdict(replace(self, events=()))  # type: ignore[call-overload, type-var]
         document["epsilon"] = self.epsilon if self.private else "inf"
         document["events"] = [event.as_dict() for event in self.events]
         return document
@@ -129,7 +135,7 @@ class Statement(BaseStatement):
     sharing_pays: bool | None = None
     ledger: LedgerEntry | None = None
     parameters: dict[str, Any] = field(default_factory=dict)
-    software: dict[str, str] = field(default_factory=lambda: {name: version(name) for name in SOFTWARE})
+    software: dict[str, str] = field(default_factory=lambda: {name: installed(name) for name in SOFTWARE})
     date: str = ""
     label: str | None = None
 

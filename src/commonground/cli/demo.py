@@ -45,8 +45,8 @@ def run_demo(out: Path, n_users: int, seed: int, as_json: bool) -> None:
     models: list[tuple[str, float | None, PersonalModel]] = [
         ("own data only", None, OwnDataOnly(fit_intercept=False)),
         ("one private model for all", 1.0, SingleModel(1.0, fit_intercept=False)),
-        *[(OURS, e, PrivateFedRep(2, e, fit_intercept=False, shared_mean=False)) for e in EPSILONS],
-        *[(PAPER, e, PrivateFedRep(2, e, recipe="paper")) for e in PAPER_EPSILONS],
+        *[(OURS, e, PrivateFedRep(2, e, fit_intercept=False, shared_mean=False, keep_heads=False)) for e in EPSILONS],
+        *[(PAPER, e, PrivateFedRep(2, e, recipe="paper", keep_heads=False)) for e in PAPER_EPSILONS],
         ("FedRep without privacy", None, NonPrivateFedRep(2, fit_intercept=False, shared_mean=False)),
     ]
     results = [Result("true embedding (floor)", None, floor, 0.0)]

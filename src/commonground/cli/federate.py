@@ -9,27 +9,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
-from commonground.billboard.board import Billboard
 from commonground.cli.ledger import population_for_training
 from commonground.cli.options import AsJson, LabelColumn, Table, UserColumn, print_json
-from commonground.cli.tables import newcomers_in, people_in
-from commonground.data.unencoded import Unencoded
-from commonground.data.users import Users
 from commonground.errors import InputError
 from commonground.files import require_other_file
-from commonground.heads.files import Heads
-from commonground.ledger import SharedLedger
 
 if TYPE_CHECKING:
+    from commonground.data.users import Users
     from commonground.federated.flower import Settings
     from commonground.federated.superlink import ServerTls
+    from commonground.ledger import SharedLedger
 
 federate_app = typer.Typer(
     help="Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated').",
@@ -139,7 +132,7 @@ def _train(
     log_file: Path | None,
     as_json: bool,
     when_ready: Callable[[], None] = lambda: None,
-    ledger: SharedLedger | None = None,
+    ledger: "SharedLedger | None" = None,
 ) -> None:
     from commonground.federated.flower import GridLink, train
     from commonground.federated.superlink import superlink
@@ -192,6 +185,8 @@ def serve(
 ) -> None:
     """Serve the sums over the people of a table until interrupted. Rows do not leave."""
     _logging()
+    from commonground.cli.tables import people_in
+    from commonground.data.unencoded import Unencoded
     from commonground.federated.node import node_of
     from commonground.federated.processes import serve as answer_questions
     from commonground.federated.processes import supernode
@@ -220,6 +215,10 @@ def personalize(
     as_json: AsJson = False,
 ) -> None:
     """Fit a head for each person of this node from the billboard and her own rows. Nothing is sent."""
+    from commonground.billboard.board import Billboard
+    from commonground.cli.tables import newcomers_in
+    from commonground.heads.files import Heads
+
     require_other_file(out, table, billboard)
     board = Billboard.load(billboard)
     users = newcomers_in(board, table, user, label)
@@ -252,6 +251,7 @@ def simulate(
     """The whole federation on this machine: a table's people dealt out to nodes, TLS and keys made for the occasion."""
     _logging()
     from commonground.accounting.budgets import Budget
+    from commonground.data.users import Users
     from commonground.federated.flower import Settings
     from commonground.federated.guarantee import NoiseShares, epsilon_to_the_server
     from commonground.federated.keys import make_certificates, make_node_key
@@ -294,8 +294,12 @@ def simulate(
                 child.wait()
 
 
-def dealt_out(users: Users, nodes: int, folder: Path, user: str, label: str) -> list[Path]:
+def dealt_out(users: "Users", nodes: int, folder: Path, user: str, label: str) -> list[Path]:
     """One Parquet file for each node, with about as many people each."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     names = users.feature_names or tuple(f"x{column}" for column in range(users.n_features))
     paths = [folder / f"node-{node + 1}.parquet" for node in range(nodes)]
     kind = pa.from_numpy_dtype(next(iter(users.blocks())).X.dtype)

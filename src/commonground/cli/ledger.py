@@ -8,24 +8,21 @@ import warnings
 from collections import Counter
 from collections.abc import Set
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from commonground.accounting.budgets import budget_of
-from commonground.billboard.files import place_for_board
-from commonground.billboard.in_ledger import boards_in, problem_with, refuse_older_than_boards
 from commonground.cli.options import print_json
-from commonground.data.tables import read_rows
 from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.files import PRIVATE, replacing
 from commonground.interrupts import before_the_end
-from commonground.ledger import DurableLedger, Population
-from commonground.ledger.account import Account
-from commonground.ledger.in_words import summary
+
+if TYPE_CHECKING:  # loaded when a command runs
+    from commonground.ledger import DurableLedger, Population
+    from commonground.ledger.account import Account
 
 ledger_app = typer.Typer(
     help="The durable budget: what may be spent on whom, what was, and what is left.",
@@ -52,11 +49,13 @@ def open_(
     as_json: AsJson = False,
 ) -> None:
     """Declare a population and its total budget; makes the ledger where there is none."""
+    from commonground.accounting.budgets import budget_of
+
     budget = budget_of(epsilon, delta)
     budgets = None if personal is None else _personal_budgets(personal)
-    people = DurableLedger(ledger, create=True).open_population(population, budget, budgets)
+    people = _book_at(ledger, create=True).open_population(population, budget, budgets)
     if as_json:
-        print_json(summary(people.account()))
+        print_json(_summary(people.account()))
     else:
         typer.echo(f"Opened. {people.left_in_words()}")
 
@@ -64,11 +63,11 @@ def open_(
 @ledger_app.command()
 def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) -> None:
     """What each population has spent and has left, and which reservations are still open."""
-    book = DurableLedger(ledger)
+    book = _book_at(ledger)
     names = book.populations() if population is None else [population]
     accounts = [book.population(name).account() for name in names]
     if as_json:
-        print_json({"ledger": book.name, "populations": [summary(account) for account in accounts]})
+        print_json({"ledger": book.name, "populations": [_summary(account) for account in accounts]})
         return
     table = Table(title=f"Ledger {escape(book.name)}")
     for heading in (
@@ -103,7 +102,7 @@ def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) ->
 @ledger_app.command()
 def events(ledger: Ledger, population: Name, as_json: AsJson = False) -> None:
     """Every event of a population in order, after checking the chain."""
-    rows = [(json.loads(body), hash_) for body, hash_ in DurableLedger(ledger).population(population).events()]
+    rows = [(json.loads(body), hash_) for body, hash_ in _book_at(ledger).population(population).events()]
     if as_json:
         print_json({"population": population, "events": [{**event, "hash": hash_} for event, hash_ in rows]})
         return
@@ -137,7 +136,7 @@ def verify(
     """Check the database and the hash chain of every population from the first event on."""
     if head is not None and population is None:
         raise InputError("--head belongs to one population; add --population NAME.")
-    book = DurableLedger(ledger)
+    book = _book_at(ledger)
     accounts = book.verify()
     if population is not None:
         people = book.population(population)
@@ -148,7 +147,7 @@ def verify(
             )
         accounts = {population: people.account()}
     if as_json:
-        print_json({"ledger": book.name, "verified": [summary(account) for account in accounts.values()]})
+        print_json({"ledger": book.name, "verified": [_summary(account) for account in accounts.values()]})
         return
     for name, account in accounts.items():
         typer.echo(f"{name}: {account.count} events verified; last hash {account.head}")
@@ -164,7 +163,9 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Compare boards with the ledger: one that was not booked, or that this ledger is too old to know, is named."""
-    book = DurableLedger(ledger)
+    from commonground.billboard.in_ledger import boards_in, problem_with
+
+    book = _book_at(ledger)
     book.verify()
     found = {str(folder): problem_with(folder, book) for folder in boards_in(boards)}
     if not found:
@@ -188,7 +189,7 @@ def export(
     out: Annotated[Path | None, typer.Option("--out", help="File to write; standard output by default.")] = None,
 ) -> None:
     """Everything as one JSON document, verified; the events exactly as they were hashed."""
-    document = DurableLedger(ledger).export()
+    document = _book_at(ledger).export()
     if out is None:
         print_json(document)
         return
@@ -236,22 +237,25 @@ def settle(
     as_json: AsJson = False,
 ) -> None:
     """Give back what an abandoned reservation did not use. Safe: each release was charged before it was made."""
-    people = DurableLedger(ledger).population(population)
+    people = _book_at(ledger).population(population)
     people.settle(reservation)
     if as_json:
-        print_json(summary(people.account()))
+        print_json(_summary(people.account()))
     else:
         typer.echo(f"Settled {reservation} at what it had charged. {people.left_in_words()}")
 
 
-def population_for_training(ledger: str | None, population: str | None, out: Path) -> Population | None:
+def population_for_training(ledger: str | None, population: str | None, out: Path) -> "Population | None":
     """The population that pays for `train`; no budget may be spent on a result that has no place to go."""
     if (ledger is None) != (population is None):
         raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
     if ledger is None or population is None:
         return None
+    from commonground.billboard.files import place_for_board
+    from commonground.billboard.in_ledger import refuse_older_than_boards
+
     with place_for_board(out):
-        people = DurableLedger(ledger).population(population)
+        people = _book_at(ledger).population(population)
     refuse_older_than_boards(people, out)
     refuse_older_than_boards(people, out.absolute().parent)
     known = set(people.account().open)
@@ -259,7 +263,7 @@ def population_for_training(ledger: str | None, population: str | None, out: Pat
     return people
 
 
-def _settle_own(people: Population, known: Set[str]) -> None:
+def _settle_own(people: "Population", known: Set[str]) -> None:
     """Give back what this process booked and did not charge, should an interruption have come in the way of it."""
     me = f"{socket.gethostname()}:{os.getpid()}"
     try:
@@ -272,8 +276,20 @@ def _settle_own(people: Population, known: Set[str]) -> None:
         )
 
 
-def _cells(account: Account) -> tuple[str, ...]:
-    facts = summary(account)
+def _book_at(ledger: str, create: bool = False) -> "DurableLedger":
+    from commonground.ledger import DurableLedger
+
+    return DurableLedger(ledger, create=create)
+
+
+def _summary(account: "Account") -> dict[str, Any]:
+    from commonground.ledger.in_words import summary
+
+    return summary(account)
+
+
+def _cells(account: "Account") -> tuple[str, ...]:
+    facts = _summary(account)
     budget = f"{facts['epsilon']:g}, {facts['delta']:g}"
     if account.personal:
         budget += f"; personal from {account.personal[0][0]:g}"
@@ -295,6 +311,8 @@ def _cells(account: Account) -> tuple[str, ...]:
 
 
 def _personal_budgets(path: Path) -> dict[float, int]:
+    from commonground.data.tables import read_rows
+
     ids, values = read_rows(path, "user_id", ["epsilon"])
     if not len(ids) or len(set(ids.to_pylist())) != len(ids):
         raise InputError(f"{path} must name one ε for each person, each person once; it has a person twice, or nobody.")

@@ -17,6 +17,7 @@ import math
 import os
 import secrets
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -78,9 +79,12 @@ def default_learning_rate(noise_share: float, steps: int, momentum: float, clip_
 class SharedTraining:
     """One run: where the descent stands, and what was paid so far. All of its state is a function of released values."""
 
-    def __init__(self, settings: Settings, model: nn.Module, names: list[str], n_units: int, group_size: int) -> None:
+    def __init__(
+        self, settings: Settings, model: nn.Module, names: list[str], n_units: int, group_size: int,
+        gate: Callable[..., SampledReleases] = SampledReleases,
+    ) -> None:  # fmt: skip
         self.settings, self.model, self.names = settings, model, names
-        self.n_units, self.group_size = n_units, group_size
+        self.n_units, self.group_size, self.gate = n_units, group_size, gate
         self.randomness = randomness_from(settings.simulation_seed)
         self.events: tuple[SampledGaussianEvent, ...] = ()
         self.book: Ledger | None = None  # what they were charged to
@@ -109,7 +113,7 @@ class SharedTraining:
         else:
             self.events = (self._whole_run(),)
         with paying(ledger, Budget(s.epsilon, s.delta), self.events, resume) as book:
-            paid = SampledReleases(self.events[0], book, self.randomness, self.drawn)
+            paid = self.gate(self.events[0], book, self.randomness, self.drawn)
             self.book = book
         began = time.perf_counter()
         with progress_bar("shared part", s.steps, s.verbose) as advance:
@@ -159,7 +163,8 @@ class SharedTraining:
             epsilon=float(s.epsilon) if self.names else 0.0,  # everything is personal: nothing is published
             delta=float(s.delta), unit=s.unit, relation=s.relation, n_owners=n_owners, n_units=self.n_units,
             sampling_probability=float(s.sampling_probability), noise_multiplier=self.noise_multiplier, steps=self.drawn,
-            simulated=self.randomness.simulated, noise=self.randomness.fast_description, events=self.events,
+            simulated=self.randomness.simulated or self.gate is not SampledReleases,
+            noise=self.randomness.fast_description, events=self.events,
             parameters={
                 "clip_norm": s.clip_norm, "learning_rate": self.learning_rate, "momentum": s.momentum, "average": s.average,
             },

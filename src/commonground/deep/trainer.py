@@ -4,7 +4,7 @@ import copy
 import math
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -17,11 +17,13 @@ from torch.nn import functional as F
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
+from commonground.billboard.joint import refuse_to_pay_for_watchers
 from commonground.deep.local import LocalSettings, OwnersTraining
 from commonground.deep.per_sample import Loss
 from commonground.deep.probe import made_up_records
 from commonground.deep.shared_training import SharedTraining
 from commonground.errors import InputError, PrivacyWarning
+from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.units import protected_units
 
@@ -157,6 +159,7 @@ class JointTrainer(BaseEstimator):
     def fit(
         self, X: Any, y: Any, owners: Any, users: Any = None, *,
         ledger: Ledger | SharedLedger | None = None, resume: bool = False,
+        gate: Callable[..., SampledReleases] = SampledReleases,
     ) -> Self:  # fmt: skip
         """Train the shared part on all rows, then everybody's personal part.
 
@@ -173,12 +176,15 @@ class JointTrainer(BaseEstimator):
         resume : bool, default=False
             Go on from ``checkpoint``; a ledger that was charged for this run is not charged again. Steps that a killed process
             had begun are not drawn a second time: the resumed run makes that many fewer, at most ``checkpoint_every``.
+        gate : callable, default=SampledReleases
+            For audits: makes this fit's releases, which somebody watches.
 
         Returns
         -------
         self
         """
         self._validate()
+        refuse_to_pay_for_watchers(gate, ledger)
         X, y = _as_tensor(X), _as_tensor(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:
@@ -203,7 +209,7 @@ class JointTrainer(BaseEstimator):
         settings = replace(self.local or LocalSettings(), keep=tuple(self.keep))
         self._owners_training = OwnersTraining(model, self.loss, personal, settings)
         shared = [name for name in start if name not in personal]
-        run = SharedTraining(self, model, shared, protected.count, protected.group_size)
+        run = SharedTraining(self, model, shared, protected.count, protected.group_size, gate)
         run.train(X[protected.rows], y[protected.rows], protected.drawn, ledger, resume)
         self.billboard_ = run.publish(len(self.owner_ids_))
         self._start, self._shared = start, {name: p.detach().clone() for name, p in model.named_parameters()}

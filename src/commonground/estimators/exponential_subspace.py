@@ -234,8 +234,6 @@ class ExponentialSubspace(PersonalModel):
         )
 
     def _check_parameters(self) -> None:
-        if self.recipe not in ("default", "paper"):
-            raise InputError(f"recipe of ExponentialSubspace must be 'default' or 'paper', got {self.recipe!r}.")
         for name, value, least in (
             ("n_candidates", self.n_candidates, 2),
             ("n_stages", 1 if self.n_stages is None else self.n_stages, 1),

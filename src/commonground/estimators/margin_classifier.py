@@ -194,8 +194,6 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        if self.recipe not in ("default", "paper"):
-            raise InputError(f"recipe of {name} must be 'default' or 'paper', got {self.recipe!r}.")
         for what in ("margin", "feature_bound", "head_bound"):
             value = getattr(self, what)
             if isinstance(value, bool) or not (isinstance(value, (int, float)) and 0 < value < math.inf):

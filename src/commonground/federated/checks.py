@@ -50,8 +50,15 @@ def _check_counts(counts: np.ndarray, people: int) -> None:
 
 
 def _check_norm(value: np.ndarray, most: float) -> None:
-    largest = max(float(np.abs(value).max(initial=0.0)), 1e-300)  # squares of very large numbers would overflow
-    if not largest * float(np.linalg.norm(value / largest)) <= ROOM * most + 1e-290:
+    _check_norms(value[None], np.array([most]))
+
+
+def _check_norms(values: np.ndarray, most: np.ndarray) -> None:
+    """Of several sums, each against its own bound."""
+    flat = values.reshape(len(values), -1)
+    largest = np.maximum(np.abs(flat).max(axis=1, initial=0.0), 1e-300)  # squares of very large numbers would overflow
+    norms = largest * np.linalg.norm(flat / largest[:, None], axis=1)
+    if not (norms <= ROOM * most + 1e-290).all():
         raise ImpossibleError("a sum larger than people × threshold")
 
 
@@ -63,18 +70,19 @@ def _check_positive(matrix: np.ndarray) -> None:
         raise ImpossibleError("a matrix that is not positive")
 
 
+# Of sizes from 1 on; the last bin holds whatever has a finite square.
+_UPPER_EDGES = np.array([lower_edge(b + 1) for b in range(1, N_BINS - 1)] + [math.sqrt(np.finfo(np.float64).max)])
+
+
 def _check_binned(sums: BinnedSums, people: int) -> None:
     _check_counts(sums.counts, people)
     window = len(sums.raw)
     at = np.clip(np.arange(1, N_BINS) - sums.lowest, 0, window - 1)  # in which bin of the window each size is kept
-    upper = np.array([lower_edge(b + 1) for b in range(1, N_BINS)])
-    upper[-1] = math.sqrt(np.finfo(np.float64).max)  # the last bin holds whatever has a finite square
     inside = sums.counts[1:]
-    most = np.bincount(at, inside * upper, minlength=window)
+    most = np.bincount(at, inside * _UPPER_EDGES, minlength=window)
     here = np.bincount(at, inside, minlength=window)
-    for b in range(window):
-        _check_norm(sums.raw[b], most[b])
-        _check_norm(sums.unit[b], here[b])
+    _check_norms(sums.raw, most)
+    _check_norms(sums.unit, here)
 
 
 def _check_directions(sums: DirectionSums, people: int) -> None:

@@ -40,6 +40,7 @@ class Descent:
     errors: Callable[[np.ndarray, np.ndarray], np.ndarray]  # of scores and labels: d loss / d scores
     randomness: Randomness
     ledger: Ledger | SharedLedger | None
+    gate: Callable[..., SampledReleases] = SampledReleases  # an audit has one that watches
 
     def errors_at(self, u: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is clipped to zero
@@ -65,7 +66,7 @@ class Descent:
     def pay(self, planned: list[SampledGaussianEvent]) -> tuple[list[SampledReleases], Ledger]:
         """All steps, charged before the first is drawn."""
         with paying(self.ledger, self.budget, planned) as book:
-            return [SampledReleases(event, book, self.randomness) for event in planned], book
+            return [self.gate(event, book, self.randomness) for event in planned], book
 
     def averaged(self, size: int, rate: float, slope_at: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
         """The mean of the iterates that follow the released slopes from zero."""

@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.billboard.board import name_each_other
-from commonground.billboard.joint import JointStatement, SharedParameters
+from commonground.billboard.joint import JointStatement, SharedParameters, refuse_to_pay_for_watchers
 from commonground.data.features import as_floats
 from commonground.errors import InputError, PrivacyWarning
-from commonground.gate import randomness_from
+from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.descent import Descent, Trained
 from commonground.owners.gradients import classification_errors, regression_errors
@@ -124,8 +124,9 @@ class _JointSGD(BaseEstimator):
     # ---- learning ----------------------------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | SharedLedger | None = None
-    ) -> Self:
+        self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | SharedLedger | None = None,
+        gate: Callable[..., SampledReleases] = SampledReleases,
+    ) -> Self:  # fmt: skip
         """Train u on all owners' rows, then every owner's x_j on its own.
 
         Parameters
@@ -138,12 +139,15 @@ class _JointSGD(BaseEstimator):
             Each row's user inside its owner; needed for ``unit="user"``.
         ledger : Ledger or SharedLedger, default=None
             What all steps are charged to before the first is drawn.
+        gate : callable, default=SampledReleases
+            For audits: makes this fit's releases, which somebody watches.
 
         Returns
         -------
         self
         """
         self._validate()
+        refuse_to_pay_for_watchers(gate, ledger)
         X, y = self._rows(X), self._labels(y)
         self.owner_ids_, owner = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner) > 0:
@@ -160,7 +164,7 @@ class _JointSGD(BaseEstimator):
             Budget(self.epsilon, self.delta), unit, self.relation,
             1 / n_owners if paper else self.sampling_probability,
             self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
-            randomness_from(self.simulation_seed), ledger,
+            randomness_from(self.simulation_seed), ledger, gate,
         )  # fmt: skip
         if paper:
             trained = single_steps(descent, X, y, owner, n_owners)
@@ -182,7 +186,8 @@ class _JointSGD(BaseEstimator):
             algorithm=type(self).__name__, recipe=self.recipe, epsilon=float(self.epsilon), delta=float(self.delta),
             unit=descent.unit, relation=self.relation, n_owners=n_owners, n_units=n_units,
             sampling_probability=float(descent.sampling_probability), noise_multiplier=trained.noise_multiplier,
-            steps=sum(event.steps for event in trained.events), simulated=descent.randomness.simulated,
+            steps=sum(event.steps for event in trained.events),
+            simulated=descent.randomness.simulated or descent.gate is not SampledReleases,
             noise=descent.randomness.fast_description, events=trained.events,
             parameters={"clip_norm": self.clip_norm, "radius": self.radius, "aggregator": self.aggregator},
         )  # fmt: skip

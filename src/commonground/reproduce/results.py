@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Claim:
 class Outcome:
     rows: list[Row]
     claims: list[Claim] = field(default_factory=list)
-    draw: Callable[[Figure], None] | None = None
+    draw: "Callable[[Figure], None] | None" = None
 
 
 @dataclass(frozen=True)

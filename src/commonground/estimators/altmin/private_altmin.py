@@ -214,8 +214,6 @@ class PrivateAltMin(PersonalModel):
         )
 
     def _check(self, users: Population) -> None:
-        if self.recipe not in ("default", "paper"):
-            raise InputError(f"recipe of PrivateAltMin must be 'default' or 'paper', got {self.recipe!r}.")
         if self.loss not in LOSSES:
             raise InputError(f"loss of PrivateAltMin must be one of {', '.join(LOSSES)}, got {self.loss!r}.")
         if self.recipe == "paper" and self.loss != "square":

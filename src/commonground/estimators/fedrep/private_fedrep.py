@@ -212,8 +212,6 @@ class PrivateFedRep(PersonalModel):
         if self.recipe == "paper":  # has neither a mean nor intercepts
             settings = self.paper_settings or PaperSettings()
             return SharedModel(paper_embedding(users, int(self.rank), budget, gate, settings))
-        if self.recipe != "default":
-            raise InputError(f"recipe of PrivateFedRep must be 'default' or 'paper', got {self.recipe!r}.")
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         how = budget, gate, self.verbose
