@@ -220,7 +220,7 @@ def report(
     if population is not None:
         accounts = {population: book.population(population).account()}
     events = {name: [(json.loads(body), hash_) for body, hash_ in book.population(name).events()] for name in accounts}
-    text = report_of_ledger(book.name, [summary(account) for account in accounts.values()], events)
+    text = report_of_ledger(book.name, [_summary(account) for account in accounts.values()], events)
     with replacing(out, PRIVATE) as file:
         file.write(text.encode("utf-8"))
     if as_json:
