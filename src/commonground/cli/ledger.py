@@ -213,6 +213,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """One page to look at: populations, limits, spending over time, refused fits, integrity; verified as it is made."""
+    from commonground.ledger import DurableLedger
     from commonground.report.ledger import report_of_ledger
 
     book = DurableLedger(ledger)
