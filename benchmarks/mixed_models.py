@@ -1,6 +1,6 @@
 """Private learners beside what a user would take instead, on real people: a constant, one's own mean, a mixed model.
 
-    python benchmarks/mixed_models.py [jester5k assistments2015 …] [--seeds 5] [--out docs/measured/mixed_models.md]
+    python benchmarks/mixed_models.py [jester5k assistments2015 …] [--seeds 5] [--epsilon 1 4] [--no-dense] [--out FILE]
 
 A fifth of everybody's rows is held out. Also with statsmodels' MixedLM (own intercepts) where it is installed and the set is
 small enough for it. No constant of the package was chosen on ASSISTments; half of Jester's people were looked at.
@@ -67,7 +67,7 @@ def mixed_lm(split: Split) -> np.ndarray:
     return np.asarray(held + np.array([own.get(person, 0.0) for person in split.held_ids]))
 
 
-def lines_of(name: str, n_seeds: int) -> Iterator[str]:
+def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool) -> Iterator[str]:
     data = cg.datasets.load(name)
     two = len(np.unique(data.y)) == 2
     one_hot = name in RANKS
@@ -88,13 +88,14 @@ def lines_of(name: str, n_seeds: int) -> Iterator[str]:
             yield "| statsmodels MixedLM (not installed) | | | | | | |"
     for rank in ranks:
         yield _tried("NonPrivateFedRep", lambda seed, k=rank: cg.NonPrivateFedRep(k), data, "none", rank, 1, one_hot)
-    for epsilon in EPSILONS:
+    for epsilon in epsilons:
         for rank in ranks:
             kinds: list[tuple[str, Callable[[int], Any], bool]] = [
                 ("PrivateFedRep", lambda seed, k=rank, e=epsilon: cg.PrivateFedRep(k, e, simulation_seed=seed), False)
             ]
             if one_hot:
                 kinds.append(("PrivateFedRep, sparse", kinds[0][1], True))
+                kinds = kinds if dense else kinds[1:]
             if two:
                 kinds.append(
                     (
@@ -139,12 +140,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sets", nargs="*", default=SETS)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--no-dense", action="store_true", help="one-hot rows as sparse rows only")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     written = ["# Private learners beside mixed models, on real people"]
     print(written[0])
     for name in arguments.sets:
-        for line in lines_of(name, arguments.seeds):
+        for line in lines_of(name, arguments.seeds, arguments.epsilon, not arguments.no_dense):
             print(line, flush=True)
             written.append(line)
     if arguments.out:

@@ -34,7 +34,7 @@ class PrivateFedRep(PersonalModel):
     Parameters
     ----------
     rank : int or "auto", default=2
-        k, the number of shared directions; fewer than the features. "auto": as many, up to 20, as stand out of the known noise
+        k, the number of shared directions; fewer than the features. 0: a shared model and own intercepts. "auto": as many, up to 20, as stand out of the known noise
         of the released start (free); ``billboard_.rank`` tells.
     epsilon, delta : float, default=1.0 and 1e-6
         The budget for everything that is published, per person.
@@ -50,12 +50,13 @@ class PrivateFedRep(PersonalModel):
     loss : {"square", "logistic"}, default="square"
         "logistic": labels are yes (above zero) or no, and predictions log-odds; see ``PrivateFedRepClassifier``.
     n_rounds : int or None, default=None
-        Gradient rounds of the default recipe. None means 16, or 192 smaller ones where people are few (``few_people``; without a
-        shared mean), which is decided from n, ε, δ, the features and the rank; 12 for sparse rows.
+        Gradient rounds. None means 7 to 18, by what the first four have found; without mean and intercepts 16, or 192 smaller ones
+        where people are few, which is decided from n, ε, δ, the features and the rank.
     local_choice : bool, default=True
-        Each person may keep the shared prediction, or a model of her own rows alone, in place of her head where it is clearly
-        better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are too few for ε
-        (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless another is.
+        Who has at least twice as many rows as features may keep the shared prediction, or a model of her own rows alone, in place of
+        her head where it is clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are
+        too few for ε (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless
+        another is.
     keep_heads : bool, default=True
         Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : {"cpu", "cuda"}, default="cpu"
@@ -88,29 +89,19 @@ class PrivateFedRep(PersonalModel):
 
     Notes
     -----
-    Follows P2 Algorithm 1 with these changes, all measured in docs/private_fedrep.md. Line 5: heads and gradients use
-    all of a person's rows, not two small batches: at the true embedding the residual is orthogonal to the fitted
-    directions, so the expected gradient is zero all the same. Line 8: contributions are divided by ‖v_j‖² and by the
-    residual degrees of freedom. Line 10: the clip ψ is chosen anew each round from a released histogram, and the step
-    is shrunk by the known noise; where people are few, rounds are many, small and followed more closely
-    (``few_people``). Algorithm 2 is replaced by the second moment of everybody's own direction, which needs no clip
-    (``noisy_start``). All of it happens in coordinates in which features vary alike, which are released first
-    (``coordinates``); the billboard is in the features' own. Last, a prior for the heads of people with few rows is
-    released (``head_prior``).
+    Follows P2 Algorithm 1 with changes that are measured in docs/private_fedrep.md and docs/posterior_heads.md. With a shared mean,
+    own intercepts, log-odds or sparse rows, ``fedrep.default``: rounds on the likelihood in which people's own parts are averaged
+    out, and heads that are posteriors. Without (``many_people``, ``few_people``): heads and gradients use all of a person's rows,
+    contributions are divided by ‖v_j‖² and by the residual degrees of freedom, the clip ψ is chosen anew each round from a released
+    histogram, and the step is shrunk by the known noise; Algorithm 2 is replaced by the second moment of everybody's own
+    direction, which needs no clip. All of it happens in coordinates in which features vary alike, which are released first; the
+    billboard is in the features' own.
 
-    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What
-    reads data and reaches the billboard, each through the gate: three histograms of sizes (√2) and clipped sums (2C) of
-    the scales of features, and twice the sum of their moments of Frobenius norm one (√2, as they are positive matrices;
-    symmetric half), unless people are too few; the histogram of feature energies (√2); the sum of u_j u_jᵀ (√2 in
-    Frobenius norm, released through its symmetric half); the histogram that locates gradient sizes (√2); per round the
-    histogram of gradient sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ its own locating histogram,
-    size histograms and clipped sums, with the same sensitivities; for the prior, a histogram of noise against heads
-    (√2) and the sum of v_j v_jᵀ/‖v_j‖² (√2). Where people are few, the start is three such sums of u_j u_jᵀ, rounds are
-    those of ``few_people``, and features, heads and w₀ cost nothing. Their Gaussian costs μ are shares of the μ of
-    (ε, δ) (``many_people.PLAN``) and compose exactly. With personal budgets these sensitivities and costs are those of the person
-    with the largest; another's are μ_i/μ_max of them (``accounting.personal``). Sparse rows take the recipe of
-    ``fedrep.sparse``, which releases the sum of people's feature shares (√2) besides, and a sum of normalised pairs (2)
-    in place of u_j u_jᵀ. Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads data and
+    reaches the billboard passes the gate, with the sensitivities told in ``fedrep.default``, ``many_people`` and ``few_people``.
+    Their Gaussian costs μ are shares of the μ of (ε, δ) (each recipe's ``PLAN``; docs/plans.md) and compose exactly. With personal
+    budgets these sensitivities and costs are those of the person with the largest; another's are μ_i/μ_max of them
+    (``accounting.personal``). Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
 
     Examples
     --------
