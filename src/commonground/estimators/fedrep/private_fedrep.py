@@ -34,8 +34,8 @@ class PrivateFedRep(PersonalModel):
     Parameters
     ----------
     rank : int or "auto", default=2
-        k, the number of shared directions; fewer than the features. 0: a shared model and own intercepts. "auto": as many, up to 20, as stand out of the known noise
-        of the released start (free); ``billboard_.rank`` tells.
+        k, the number of shared directions; fewer than the features. 0: a shared model and own intercepts. "auto": as many, up
+        to 20, as stand out of the known noise of the released start (free); ``billboard_.rank`` tells.
     epsilon, delta : float, default=1.0 and 1e-6
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
@@ -50,13 +50,13 @@ class PrivateFedRep(PersonalModel):
     loss : {"square", "logistic"}, default="square"
         "logistic": labels are yes (above zero) or no, and predictions log-odds; see ``PrivateFedRepClassifier``.
     n_rounds : int or None, default=None
-        Gradient rounds. None means 7 to 18, by what the first four have found; without mean and intercepts 16, or 192 smaller ones
-        where people are few, which is decided from n, ε, δ, the features and the rank.
+        Gradient rounds. None means 7 to 18, by what the first four have found; without mean and intercepts 16, or 192 smaller
+        ones where people are few, which is decided from n, ε, δ, the features and the rank.
     local_choice : bool, default=True
-        Who has at least twice as many rows as features may keep the shared prediction, or a model of her own rows alone, in place of
-        her head where it is clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where people are
-        too few for ε (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own model unless
-        another is.
+        Who has at least twice as many rows as features may keep the shared prediction, or a model of her own rows alone, in
+        place of her head where it is clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where
+        people are too few for ε (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own
+        model unless another is.
     keep_heads : bool, default=True
         Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : {"cpu", "cuda"}, default="cpu"
@@ -87,21 +87,20 @@ class PrivateFedRep(PersonalModel):
     feature_names_in_ : array of shape (n_columns,)
         What they are called; only where X, or the table, has names.
 
-    Notes
-    -----
-    Follows P2 Algorithm 1 with changes that are measured in docs/private_fedrep.md and docs/posterior_heads.md. With a shared mean,
-    own intercepts, log-odds or sparse rows, ``fedrep.default``: rounds on the likelihood in which people's own parts are averaged
-    out, and heads that are posteriors. Without (``many_people``, ``few_people``): heads and gradients use all of a person's rows,
-    contributions are divided by ‖v_j‖² and by the residual degrees of freedom, the clip ψ is chosen anew each round from a released
-    histogram, and the step is shrunk by the known noise; Algorithm 2 is replaced by the second moment of everybody's own
-    direction, which needs no clip. All of it happens in coordinates in which features vary alike, which are released first; the
-    billboard is in the features' own.
+    Notes ----- Follows P2 Algorithm 1 with changes that are measured in docs/private_fedrep.md and docs/posterior_heads.md.
+    With a shared mean, own intercepts, log-odds or sparse rows, ``fedrep.default``: rounds on the likelihood in which people's
+    own parts are averaged out, and heads that are posteriors. Without (``many_people``, ``few_people``): heads and gradients
+    use all of a person's rows, contributions are divided by ‖v_j‖² and by the residual degrees of freedom, the clip ψ is chosen
+    anew each round from a released histogram, and the step is shrunk by the known noise; Algorithm 2 is replaced by the second
+    moment of everybody's own direction, which needs no clip. All of it happens in coordinates in which features vary alike,
+    which are released first; the billboard is in the features' own.
 
-    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads data and
-    reaches the billboard passes the gate, with the sensitivities told in ``fedrep.default``, ``many_people`` and ``few_people``.
-    Their Gaussian costs μ are shares of the μ of (ε, δ) (each recipe's ``PLAN``; docs/plans.md) and compose exactly. With personal
-    budgets these sensitivities and costs are those of the person with the largest; another's are μ_i/μ_max of them
-    (``accounting.personal``). Rank, rounds, quantile, coordinates and step sizes are constants or functions of releases.
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads data
+    and reaches the billboard passes the gate, with the sensitivities told in ``fedrep.default``, ``many_people`` and
+    ``few_people``. Their Gaussian costs μ are shares of the μ of (ε, δ) (each recipe's ``PLAN``; docs/plans.md) and compose
+    exactly. With personal budgets these sensitivities and costs are those of the person with the largest; another's are
+    μ_i/μ_max of them (``accounting.personal``). Rank, rounds, quantile, coordinates and step sizes are constants or functions
+    of releases.
 
     Examples
     --------
