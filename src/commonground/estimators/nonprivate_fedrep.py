@@ -157,7 +157,8 @@ def _climb(users: Population, model: SharedModel, rows: "_AllRows", max_iteratio
         if not (np.isfinite(steps).all() and np.isfinite(sums.moments).all()):
             break
         steps[:, :-1] = np.linalg.solve(second_moment(model, sums.moments)[own:, own:], steps[:, :-1].T).T
-        model = better_prior(model, sums.moments, 0.0, users.n_users, 1.0)
+        rows_noise = model.noise * sums.noise / max(sums.n_rows, 1)  # by rows: private learners count people instead
+        model = replace(better_prior(model, sums.moments, 0.0, users.n_users, 1.0), noise=max(rows_noise, 1e-300))
         model = coefficients_of_variance_one(_stepped(model, steps[:, :-1], steps[:, -1]))
         if t > FIRST_ITERATIONS and abs(model.noise / noise - 1.0) < AT_REST:
             break

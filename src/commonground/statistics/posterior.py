@@ -19,7 +19,13 @@ from commonground.clipping.sums import BinnedSums, ConeSums
 from commonground.data.population import Block
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.posterior import prior_factor
-from commonground.statistics.kernels.posterior_sums import LANES, dense_sums, posterior_factors, sparse_sums
+from commonground.statistics.kernels.posterior_sums import (
+    LANES,
+    NOISE_WEIGHT,
+    dense_sums,
+    posterior_factors,
+    sparse_sums,
+)
 from commonground.statistics.kernels.products import chunk_products
 from commonground.statistics.kernels.through import Coordinates
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
@@ -153,10 +159,16 @@ class LikelihoodSums:
     of_embedding: np.ndarray  # (1 + d, k) gradient times s², for a constant feature first
     of_mean: np.ndarray  # (1 + d,)
     moments: np.ndarray  # as PosteriorMoments gives them
+    noise: float  # expected squares of noise, against s², of all rows
+    n_rows: int
 
     def __add__(self, other: "LikelihoodSums") -> "LikelihoodSums":
         return LikelihoodSums(
-            self.of_embedding + other.of_embedding, self.of_mean + other.of_mean, self.moments + other.moments
+            self.of_embedding + other.of_embedding,
+            self.of_mean + other.of_mean,
+            self.moments + other.moments,
+            self.noise + other.noise,
+            self.n_rows + other.n_rows,
         )
 
 
@@ -176,4 +188,5 @@ class Likelihood(Statistic[LikelihoodSums]):
             rows = np.repeat(usual, np.diff(block.offsets))
             X, both = block.X[rows], np.column_stack([factors, residuals])[rows]
             sums = np.vstack([both.sum(axis=0), np.asarray(X.T @ both)])
-        return LikelihoodSums(sums[:, :-1], sums[:, -1], moments[usual].sum(axis=0))
+            noise = float((moments[:, -2] / NOISE_WEIGHT * np.diff(block.offsets))[usual].sum())
+        return LikelihoodSums(sums[:, :-1], sums[:, -1], moments[usual].sum(axis=0), noise, int(rows.sum()))
