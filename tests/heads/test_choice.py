@@ -19,6 +19,7 @@ from commonground.heads.choice import FOLDS, HEAD, OWN, SHARED, choose, own_left
 from commonground.heads.files import Heads
 from commonground.heads.kinds import PosteriorHeads, RidgeHeads
 from commonground.heads.ridge import STRENGTHS
+from commonground.heads.table import HeadTable
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])
@@ -192,3 +193,20 @@ def test_many_rows_left_out_in_turn() -> None:
         rest = np.arange(10_000) % FOLDS != out
         model = Ridge(alpha=strength).fit(X[rest], y[rest])
         np.testing.assert_allclose(missed[~rest], y[~rest] - model.predict(X[~rest]), atol=1e-9)
+
+
+def test_who_has_few_rows_keeps_her_head_whatever_rows_others_have() -> None:
+    """Sharing does not pay, so those with many rows keep their own model; one such person must not decide for the others."""
+    d, m = 4, 6
+    rng = np.random.default_rng(0)
+    board = cg.PrivateFedRep(1, 1.0, keep_heads=False, simulation_seed=3).fit(
+        rng.standard_normal((60, d)), rng.standard_normal(60), users=np.repeat(np.arange(10), m)
+    ).billboard_  # fmt: skip
+    assert board.statement.sharing_pays is False
+    tables = []
+    for extra in (m, 40):
+        rng = np.random.default_rng(1)
+        X, y = rng.standard_normal((9 * m + extra, d)), rng.standard_normal(9 * m + extra)
+        tables.append(HeadTable.fit(board, cg.Users.from_arrays(X, y, np.r_[np.repeat(np.arange(9), m), [9] * extra])))
+    assert tables[0].weights[:-1].tobytes() == tables[1].weights[:-1].tobytes()
+    assert [table.own.people.tolist() for table in tables] == [[], [9]]

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from scipy.stats import multivariate_normal
 
-from commonground.clipping.grid import CHUNK
+from commonground.clipping.grid import CHUNK, clip_factors, squared_norms
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
 from commonground.data.users import Block
 from commonground.heads.posterior import fit_posterior_heads
@@ -245,3 +245,17 @@ def test_nobody_without_rows_has_log_odds_of_her_own() -> None:
         heads, own, _, _ = fit_posterior_heads(empty, *how, log_odds=log_odds)
         assert not heads.any()
         assert not own.any()
+
+
+@pytest.mark.parametrize("q", [2, 4, 10])
+def test_rows_of_huge_numbers_along_one_line_keep_to_a_right_angle(q: int) -> None:
+    """Where rounding is all that is left of the smallest pivots; beside them people far off with nothing to say."""
+    rng = np.random.default_rng(q)
+    model = SharedModel(np.eye(q), np.zeros(q), 0.0, False, np.eye(q), 1.0)
+    rows = [s * rng.choice([1, -1, 0.7, 1 / 3, 1.1], q) for s in 10 ** rng.uniform(6, 9.5, 2_000)] + [np.zeros(q)]
+    y = np.append(np.zeros(2_000), 1e7)
+    block = Block(np.array(rows), y, np.arange(len(rows) + 1), first=0)
+    moments = _reader(model, True, Coordinates())(block)[1]
+    clipped = moments * clip_factors(squared_norms(moments), PosteriorMoments.reach(q))[:, None]
+    assert (clipped @ clipped[-1] >= 0.0).all()
+    assert np.linalg.norm(clipped - clipped[-1], axis=1).max() <= 2**0.5 * PosteriorMoments.reach(q)

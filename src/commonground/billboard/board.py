@@ -334,7 +334,8 @@ class Billboard:
             raise UnbelievableError("it lacks a part of what its heads are made from")
         if self.noise is not None and not self.noise > 0.0:
             raise UnbelievableError("its noise of labels is not above zero")
-        if self.spread is not None and q and np.linalg.eigvalsh(self.spread)[0] < 0.0:
+        sizes = np.zeros(1) if self.spread is None or not q else np.linalg.eigvalsh(self.spread)
+        if sizes[0] < -1e-9 * sizes[-1]:
             raise UnbelievableError("its spread of heads is not a covariance")
         if (claim.unit, claim.relation) != ("person", REPLACE):
             raise UnbelievableError(

@@ -99,6 +99,8 @@ def _entries(statistic: Statistic[Any], d: int) -> int:
     k = max((columns for columns in _widths(statistic)), default=1)
     if statistic.gives is BinnedSums:
         return 2 * WINDOW * max(k, 1) * d
+    if statistic.gives is ConeSums:  # a chunk of people's moments
+        return 256 * 2 * k * k
     return (k * d) ** 2 if statistic.gives is PositiveSums and k else d * d
 
 

@@ -33,9 +33,13 @@ HEAD, SHARED, OWN = 0, 1, 2
 def keep_best(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
     prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray, fewest_rows: int = FEWEST_ROWS,
+    with_few: int | None = None,
 ) -> OwnModels:  # fmt: skip
-    """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned."""
-    kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows)
+    """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned.
+
+    ``with_few``: what those keep who have fewer rows than that; None: what is usual.
+    """
+    kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows, with_few)
     alone = np.flatnonzero(kept == OWN)
     coef, finite = _fit_own(block.X, block.y, block.offsets, alone, int(local_intercept), STRENGTHS)
     # Who has numbers too large for a model of her own is left with what is shared.
@@ -147,12 +151,13 @@ def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewe
 
 def choose(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    prior: np.ndarray | None, usually: int, fewest_rows: int = FEWEST_ROWS,
+    prior: np.ndarray | None, usually: int, fewest_rows: int = FEWEST_ROWS, with_few: int | None = None,
 ) -> np.ndarray:  # fmt: skip
     """HEAD, SHARED or OWN for each person of the block; ``usually`` is what she keeps when nothing else is clearly better."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
     intercepts = float(intercept), int(local_intercept)
-    return _choose(
+    kept = _choose(
         block.X, block.y, block.offsets, U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows
     )
+    return kept if with_few is None else np.where(np.diff(block.offsets) < fewest_rows, with_few, kept)

@@ -114,7 +114,7 @@ class PosteriorHeads(HeadKind):
         if self.local_choice and not (block.sparse or board.log_odds) and (np.diff(block.offsets) >= enough).any():
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             usually = OWN if board.statement.sharing_pays is False else HEAD
-            own = keep_best(block, *_shared(board), prior, usually, weights, intercepts, enough)
+            own = keep_best(block, *_shared(board), prior, usually, weights, intercepts, enough, HEAD)
         return HeadTable(weights, intercepts, own, Doubts(*doubts))
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from commonground.clipping.grid import CHUNK, N_BINS, clip_factors, squared_norms
+from commonground.clipping.grid import N_BINS, clip_factors, squared_norms
 from commonground.clipping.sums import BinnedSums, ConeSums
 from commonground.data.population import Block
 from commonground.statistics.kernels.chunks import over_chunks
@@ -31,6 +31,7 @@ from commonground.statistics.kernels.through import Coordinates
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
 from commonground.threads import each
 
+_TOGETHER = 64  # sums of chunks, added up before their sum is added to others
 _WILD = 1e8  # squared norm of moments
 _PEOPLE = 256  # whose rows stay in the cache between two reads
 
@@ -56,6 +57,11 @@ def _reader(
     return read
 
 
+def _folded(parts: np.ndarray) -> np.ndarray:
+    """Their sum, some of them at a time: what rounding may add grows with the number of additions in a row."""
+    return np.asarray(np.add.reduceat(parts, np.arange(0, len(parts), _TOGETHER)).sum(axis=0))
+
+
 @dataclass(frozen=True, eq=False)
 class PosteriorGradients(Statistic[BinnedSums]):
     """Person j sends X_jᵀ(r v̂ᵀ − Z_j Cov(h, v)) k/(dof_j E‖v‖²): the gradient for the embedding, by the posterior of her part.
@@ -66,6 +72,7 @@ class PosteriorGradients(Statistic[BinnedSums]):
 
     gives = BinnedSums
     takes_no_directions = True
+    needs_spread = True
     sees_through_coordinates = True
     model: SharedModel
     of_mean: Flag
@@ -79,7 +86,7 @@ class PosteriorGradients(Statistic[BinnedSums]):
         return self._binned(block, *self._of_dense(block, Coordinates(transform, centre)))
 
     def _binned(self, block: Block, counts: np.ndarray, raw: np.ndarray, unit: np.ndarray) -> BinnedSums:
-        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
+        return BinnedSums(_folded(counts), _folded(raw), _folded(unit), self.lowest, block.n_users)
 
     def _of_dense(self, block: Block, coordinates: Coordinates) -> Any:
         constant, d = float(self.constant), block.X.shape[1]
@@ -122,12 +129,14 @@ class PosteriorMoments(Statistic[ConeSums]):
     ξ is the posterior mean of person j's part in coordinates in which the prior is the identity, 1 − H its posterior covariance,
     e the mean square of her residuals against the noise. If prior and noise are right, Σ ξξᵀ = Σ H, Σ ξ = 0 and Σ e = Σ 1.
 
-    What two people send is never at more than a right angle: matrices and e are positive, and of ξ and ζ it is
-    (ξᵀζ)² + ξᵀζ ≥ −1/4, which the product 2·2 of the last entries outweighs. Who sends no 2 sends nothing at all.
+    What two people send is never at more than a right angle: e is not negative, matrices are positive but for rounding, which
+    takes at most 3 (``_as_good_as_positive``), and of ξ and ζ it is (ξᵀζ)² + ξᵀζ ≥ −1/4; the product 2·2 of the last entries
+    outweighs both. Who sends no 2 sends nothing at all.
     """
 
     gives = ConeSums
     takes_no_directions = True
+    needs_spread = True
     sees_through_coordinates = True
     model: SharedModel
 
@@ -145,11 +154,14 @@ class PosteriorMoments(Statistic[ConeSums]):
     def _of(self, block: Block, coordinates: Coordinates) -> ConeSums:
         assert self.model.spread is not None
         clip_norm, read = self.reach(len(self.model.spread)), _reader(self.model, True, coordinates)
-        moments = over_chunks(block, lambda some: read(some)[1], people=_PEOPLE, doubles=False, enlarge=False)
-        factors = clip_factors(squared_norms(moments), clip_norm) * block.person_weights
-        finite = np.where(factors[:, None] > 0.0, moments, 0.0)
-        chunks = (slice(start, start + CHUNK) for start in range(0, len(factors), CHUNK))
-        return ConeSums(sum(factors[some] @ finite[some] for some in chunks), clip_norm, block.n_users)
+
+        def clipped(some: Block) -> np.ndarray:
+            moments = read(some)[1]
+            factors = clip_factors(squared_norms(moments), clip_norm) * some.person_weights
+            return np.asarray(factors @ np.where(factors[:, None] > 0.0, moments, 0.0))[None]
+
+        sums = over_chunks(block, clipped, people=_PEOPLE, doubles=False, enlarge=False)
+        return ConeSums(_folded(sums), clip_norm, block.n_users)
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,12 @@ def _columns(value: Any, d: int, fewest: int) -> bool:
     return len(shape) == 2 and fewest <= shape[1] <= d and _array(value, d, shape[1])
 
 
+def _square(value: Any, d: int) -> bool:
+    return (
+        isinstance(value, np.ndarray) and value.ndim == 2 and len(value) <= d + 1 and _array(value, *[len(value)] * 2)
+    )
+
+
 def _window_start(value: Any, d: int) -> bool:
     return type(value) is int and 1 <= value <= N_BINS - WINDOW
 
@@ -57,7 +63,7 @@ Vector = Annotated[np.ndarray, Kind("vector", lambda value, d: _array(value, d))
 Frame = Annotated[np.ndarray, Kind("frame", lambda value, d: _columns(value, d, 1))]
 Embedding = Annotated[np.ndarray, Kind("embedding", lambda value, d: _columns(value, d, 0))]
 Transform = Annotated[np.ndarray, Kind("transform", lambda value, d: _array(value, d) or _array(value, d, d))]
-Square = Annotated[np.ndarray, Kind("square", lambda value, d: _array(value, *[min(len(value), d + 1)] * 2))]
+Square = Annotated[np.ndarray, Kind("square", _square)]
 LossName = Annotated[str, Kind("loss", lambda value, d: type(value) is str and value in LOSSES)]
 # The first bin of a window that lies on the grid; bin 0 is for those who contribute nothing.
 WindowStart = Annotated[int, Kind("window_start", _window_start)]
@@ -103,7 +109,9 @@ class SharedModel:
 
     @property
     def has_usable_prior(self) -> bool:
-        """Whether the spread, if there is one, is of the right size, and the noise above zero."""
+        """Whether the spread, if there is one, is of the right size, and the noise above zero: one, for log-odds."""
+        if self.log_odds and self.noise != 1.0:
+            return False
         return self.spread is None or (len(self.spread) == self.rank + self.own_intercept and self.noise > 0.0)
 
     @property
@@ -118,6 +126,7 @@ class Statistic(Generic[Sum]):
 
     gives: ClassVar[type]
     takes_no_directions: ClassVar[bool] = False  # whether its model may be one without any
+    needs_spread: ClassVar[bool] = False  # whether its model must have one
     sees_through_coordinates: ClassVar[bool] = False  # whether it has an ``of_coordinates``
 
     def of(self, block: Block) -> Sum:
@@ -181,7 +190,7 @@ def _made(kind: Any, left: dict[str, Any], prefix: str, d: int, catalogue: Any, 
                 raise ValueError(f"{at} of {kind.__name__} is not a {allowed.name} that it allows")
             values[name] = float(value) if allowed.name == "number" else value
     model = values.get("model")
-    if model is not None and not model.has_usable_prior:
+    if model is not None and (not model.has_usable_prior or (kind.needs_spread and model.spread is None)):
         raise ValueError(f"{prefix}model.spread of {kind.__name__} is not that of its embedding")
     if model is not None and model.rank < 1 and not kind.takes_no_directions:
         raise ValueError(f"{prefix}model.embedding of {kind.__name__} is not a frame that it allows")

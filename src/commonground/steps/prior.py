@@ -28,6 +28,7 @@ FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first g
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # by how much a prior is expected to be off: at first, and after two looks
 LOOKS = 6  # where a model was learned without a prior: noise may be as much as 5⁶ times smaller than labels
 _FARTHEST = 5.0  # the most that one look changes a variance by, either way
+_SUREST = 3.9  # log-odds that a level is believed to have
 _STANDS_OUT = 2.5  # standard deviations of noise, from which on a change is what it seems
 _FEWEST = 0.02  # of all people's worth of information: noise may leave less
 
@@ -51,12 +52,12 @@ def with_weak_log_odds(model: SharedModel) -> SharedModel:
 
 
 def curvature_at(log_odds: float) -> float:
-    """p (1 − p), by which a change of log-odds changes a probability.
+    """p (1 − p), by which a change of log-odds changes a probability; no less than that of 2 % and 98 %.
 
     >>> curvature_at(0.0)
     0.25
     """
-    p = 1.0 / (1.0 + np.exp(-log_odds))
+    p = 1.0 / (1.0 + np.exp(-np.clip(log_odds, -_SUREST, _SUREST)))
     return float(p * (1.0 - p))
 
 

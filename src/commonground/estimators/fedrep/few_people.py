@@ -74,7 +74,7 @@ def plan_for_few(information: float) -> Plan:
 
 def information(n_people: float, d: int, k: int, mu: float) -> float:
     """S above: the logarithm by which rounds of total cost μ can shrink the squared error."""
-    return 0.04 * (n_people * mu) ** 2 / (k * k * (d - k))
+    return 0.04 * (n_people * mu) ** 2 / (k * k * max(d - k, 1))
 
 
 def sharing_pays(users: Population, rank: int, budget: Budget) -> bool:

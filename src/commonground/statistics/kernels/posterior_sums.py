@@ -56,9 +56,11 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
                 squares += r[i] * r[i]
         for c in range(q):
             used += 1.0 - noise * inverse[c, c]
-        _moments_in_place(xi, inverse, noise, H, moments[j])
-        moments[j, 3 * half + q] = NOISE_WEIGHT * (1.0 if log_odds else squares / (m * noise) + used / m)
-        moments[j, 3 * half + q + 1] = NOISE_WEIGHT
+        if _as_good_as_positive(inverse, noise, H, factor):
+            _moments_in_place(xi, H, moments[j])
+            residual = 1.0 if log_odds else squares / (m * noise) + used / m
+            moments[j, 3 * half + q] = NOISE_WEIGHT * max(residual, 0.0)
+            moments[j, 3 * half + q + 1] = NOISE_WEIGHT
         free = m - used if scaled else 1.0
         if not free > FEWEST_FREE:
             continue
@@ -96,13 +98,39 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
 
 
 @kernel(error_model="numpy")
-def _moments_in_place(xi, inverse, noise, H, moments):  # type: ignore[no-untyped-def]
-    """The halves, off-diagonals times √2, of ξξᵀ, H = 1 − s² (s² + WᵀW)⁻¹ and H²; and ξ."""
+def _as_good_as_positive(inverse, noise, H, L):  # type: ignore[no-untyped-def]
+    """H = 1 − s² (s² + WᵀW)⁻¹, and whether it is as it should be but for rounding: H + 1/q positive, of trace at most q.
+
+    Rows of huge numbers along nearly one line make it anything. Of two matrices that pass, tr(HG) ≥ −2 − 1/q ≥ −3, which the
+    product 2·2 of the last moments outweighs along with the −1/4 of ξᵀζ: people's moments keep to a right angle.
+    """
+    q = H.shape[0]
+    trace = 0.0
+    for a in range(q):
+        for b in range(a + 1):
+            H[a, b] = (1.0 if a == b else 0.0) - noise * (inverse[a, b] + inverse[b, a]) / 2.0
+            H[b, a] = H[a, b]
+        trace += H[a, a]
+    if not trace <= q * (1.0 + 1e-9):
+        return False
+    for c in range(q):
+        for b in range(c + 1):
+            L[c, b] = H[c, b] + (1.0 / q if b == c else 0.0)
+            for a in range(b):
+                L[c, b] -= L[c, a] * L[b, a]
+            if b < c:
+                L[c, b] /= L[b, b]
+        if not (L[c, c] > 0.0 and L[c, c] < math.inf):
+            return False
+        L[c, c] = math.sqrt(L[c, c])
+    return True
+
+
+@kernel(error_model="numpy")
+def _moments_in_place(xi, H, moments):  # type: ignore[no-untyped-def]
+    """The halves, off-diagonals times √2, of ξξᵀ, H and H²; and ξ."""
     q = xi.shape[0]
     half, at = q * (q + 1) // 2, 0
-    for a in range(q):
-        for b in range(q):
-            H[a, b] = (1.0 if a == b else 0.0) - noise * inverse[a, b]
     for a in range(q):
         moments[3 * half + a] = xi[a]
         for b in range(a, q):
@@ -168,6 +196,7 @@ def sparse_sums(lane, indptr, indices, data, d, offsets, factors, constant, weig
     n, columns, width = offsets.shape[0] - 1, factors.shape[1], d + (1 if constant != 0.0 else 0)
     counts = np.zeros(N_BINS)
     raw, unit = np.zeros((window, width, columns)), np.zeros((window, width, columns))
+    chunk_raw, chunk_unit = np.zeros((window, width, columns)), np.zeros((window, width, columns))
     most = 0
     for j in range(n):
         most = max(most, indptr[offsets[j + 1]] - indptr[offsets[j]])
@@ -202,6 +231,12 @@ def sparse_sums(lane, indptr, indices, data, d, offsets, factors, constant, weig
                 for t in range(n_touched):
                     for a in range(columns):
                         value = weights[j] * g[touched[t], a]
-                        raw[into, touched[t], a] += value
-                        unit[into, touched[t], a] += value * inverse_norm
+                        chunk_raw[into, touched[t], a] += value
+                        chunk_unit[into, touched[t], a] += value * inverse_norm
+        for into in range(window):  # small sums to small ones: what rounding may add is bounded by the number of chunks
+            for c in range(width):
+                for a in range(columns):
+                    raw[into, c, a] += chunk_raw[into, c, a]
+                    unit[into, c, a] += chunk_unit[into, c, a]
+                    chunk_raw[into, c, a], chunk_unit[into, c, a] = 0.0, 0.0
     return counts, raw, unit
