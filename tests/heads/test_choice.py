@@ -206,7 +206,7 @@ def test_who_has_few_rows_keeps_her_head_whatever_rows_others_have() -> None:
     tables = []
     for extra in (m, 40):
         rng = np.random.default_rng(1)
-        X, y = rng.standard_normal((9 * m + extra, d)), rng.standard_normal(9 * m + extra)
-        tables.append(HeadTable.fit(board, cg.Users.from_arrays(X, y, np.r_[np.repeat(np.arange(9), m), [9] * extra])))
+        rows, ids = rng.standard_normal((9 * m + extra, d + 1)), np.r_[np.repeat(np.arange(9), m), [9] * extra]
+        tables.append(HeadTable.fit(board, cg.Users.from_arrays(rows[:, 1:].copy(), rows[:, 0].copy(), ids)))
     assert tables[0].weights[:-1].tobytes() == tables[1].weights[:-1].tobytes()
     assert [table.own.people.tolist() for table in tables] == [[], [9]]
