@@ -87,6 +87,12 @@ def test_train_statement_personalize_predict(
     predicted = pd.read_csv("p.csv")
     assert predicted.user_id.tolist() == frame.user_id[1300:].tolist()
     assert np.mean((predicted.prediction - frame.y[1300:].to_numpy()) ** 2) < 0.3 * frame.y.var()
+    with_ends = ("predict", "board", "new.parquet", "--interval", 0.9, "--out", "p.csv")
+    assert run(*with_ends, "--heads", "heads.parquet", capsys=capsys)[0] == 0
+    ends = pd.read_csv("p.csv")
+    assert 0.8 < ((ends.low <= frame.y[1300:].to_numpy()) & (frame.y[1300:].to_numpy() <= ends.high)).mean() < 0.98
+    code, _, err = run(*with_ends, capsys=capsys)
+    assert (code, "--interval needs --heads" in err) == (2, True)
     assert sorted(path.name for path in folder.iterdir()) == [
         "board",
         "heads.parquet",

@@ -235,12 +235,15 @@ def predict(
     user: UserColumn = None,
     item: ItemColumn = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a person without a head.")] = False,
+    interval: Annotated[
+        float | None, typer.Option(help="Also the ends between which a label lies with this probability, e.g. 0.9.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Answer each row by its person's own head, or by the shared part where she has none."""
     from commonground.cli.use import predict as answer
 
-    _tell(answer(billboard, table, out, heads, user, item, strict, as_json))
+    _tell(answer(billboard, table, out, heads, user, item, strict, interval, as_json))
 
 
 @app.command()

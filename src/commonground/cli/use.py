@@ -15,10 +15,11 @@ from commonground.data.ids import in_the_type_of, mostly_unknown, require_one_ty
 from commonground.data.items import one_hot
 from commonground.data.schema import Schema
 from commonground.data.tables import read_encoded, read_rows, write_table
-from commonground.errors import UnknownUserError, UnknownUserWarning
+from commonground.errors import InputError, UnknownUserError, UnknownUserWarning
 from commonground.files import require_other_file
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.files import Heads
+from commonground.heads.table import interval_of
 
 
 def personalize(
@@ -35,9 +36,12 @@ def personalize(
 
 
 def predict(
-    billboard: Path, table: Path, out: Path, heads: Path | None, user: str | None, item: str | None, strict: bool, as_json: bool
+    billboard: Path, table: Path, out: Path, heads: Path | None, user: str | None, item: str | None, strict: bool,
+    interval: float | None, as_json: bool,
 ) -> str:  # fmt: skip
     require_other_file(out, table, heads)
+    if interval is not None and heads is None:
+        raise InputError("--interval needs --heads: how far off an answer may be is known of people's own heads.")
     board = Billboard.load(billboard)
     own = None if heads is None else Heads.load(heads, board)
     schema = schema_of(board, user, None)
@@ -49,12 +53,17 @@ def predict(
         ids, X = read_rows(table, who, names if item is None else [])
         if item is not None:
             X = one_hot(read_rows(table, item, [])[0], names)
+    ends: dict[str, Any] = {}
     if own is None:
         X = check_features(X, board.n_features, None)
         scores, known = shared_scores(X, board.mean, board.intercept), np.zeros(X.shape[0], dtype=bool)
     else:
         scores, known = _by_own_heads(own, board, X, ids, strict)
-    write_table(pa.table({who: ids, **answers(board, scores), "has_own_head": known}), out)
+        if interval is not None:
+            asked = in_the_type_of(own.ids, ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids))
+            low, high = interval_of(scores, own.std(board, X, asked), interval).T
+            ends = {"low": _as_answers(board, low), "high": _as_answers(board, high)}
+    write_table(pa.table({who: ids, **answers(board, scores), **ends, "has_own_head": known}), out)
     if as_json:
         print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
         return ""
@@ -71,6 +80,13 @@ def _by_own_heads(own: Heads, board: Billboard, X: Any, ids: Any, strict: bool) 
             raise UnknownUserError(mostly_unknown(~known))
         warnings.warn(mostly_unknown(~known), UnknownUserWarning, stacklevel=2)
     return scores, known
+
+
+def _as_answers(board: Billboard, scores: np.ndarray) -> np.ndarray:
+    """Ends of intervals: probabilities where scores are log-odds, else labels within their range."""
+    if _log_odds(board):
+        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores, -700, 700))))
+    return board.in_label_range(scores)
 
 
 def answers(board: Billboard, scores: np.ndarray) -> dict[str, Any]:

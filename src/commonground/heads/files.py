@@ -40,8 +40,7 @@ class Heads:
 
     def predict(self, board: "Billboard", X: np.ndarray, ids: list[Any], strict: bool) -> tuple[np.ndarray, np.ndarray]:
         """Predictions, and which rows were answered by their person's own head."""
-        place = {user: at for at, user in enumerate(self.ids.to_pylist())}
-        at = np.fromiter((place.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
+        at = self._places(ids)
         known = at >= 0
         if strict and not known.all():
             raise UnknownUserError(
@@ -50,6 +49,14 @@ class Heads:
             )
         X = check_features(X, board.n_features, board.feature_names)
         return self.table.predict(board, X, at), known
+
+    def std(self, board: "Billboard", X: np.ndarray, ids: list[Any]) -> np.ndarray:
+        """The standard deviation of a fresh label of each row about its prediction."""
+        return self.table.std(board, check_features(X, board.n_features, board.feature_names), self._places(ids))
+
+    def _places(self, ids: list[Any]) -> np.ndarray:
+        place = {user: at for at, user in enumerate(self.ids.to_pylist())}
+        return np.fromiter((place.get(user, -1) for user in ids), dtype=np.int64, count=len(ids))
 
     def save(self, path: str | os.PathLike[str], board: "Billboard") -> Path:
         """Write one row per person; only the owner of the file may read it."""
