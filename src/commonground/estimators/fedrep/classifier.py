@@ -96,9 +96,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         )  # fmt: skip
         self.classes = classes
 
-    def fit(  # type: ignore[override]
-        self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, gate: Any = Gate
-    ) -> Self:
+    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, gate: Any = Gate) -> Self:
         """As ``PrivateFedRep.fit``; every label is one of the two ``classes``. In a ``Users`` object, yes is above zero.
 
         Parameters
