@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn.base import clone
 
 import commonground as cg
@@ -44,6 +45,9 @@ PRIVATE: dict[str, Any] = {
     "fedrep without mean": cg.PrivateFedRep(
         2, 2.0, n_rounds=5, fit_intercept=False, shared_mean=False, simulation_seed=1
     ),
+    "fedrep, log-odds": cg.PrivateFedRep(2, 2.0, loss="logistic", n_rounds=5, simulation_seed=1),
+    "fedrep without directions": cg.PrivateFedRep(0, 2.0, simulation_seed=1),
+    "fedrep, sparse rows": cg.PrivateFedRep(2, 2.0, n_rounds=2, simulation_seed=1),
     "fedrep, paper": cg.PrivateFedRep(
         2, 2.0, recipe="paper", simulation_seed=1, paper_settings=cg.PaperSettings(rows_per_user=40, n_rounds=3)
     ),
@@ -51,15 +55,16 @@ PRIVATE: dict[str, Any] = {
     "single model": cg.SingleModel(2.0, simulation_seed=1),
     "single model without intercept": cg.SingleModel(2.0, fit_intercept=False, simulation_seed=1),
 }
-each_private = pytest.mark.parametrize("estimator", PRIVATE.values(), ids=PRIVATE.keys())
+each_private = pytest.mark.parametrize("name", PRIVATE)
 
 
-def people(seed: int, scale: float, most_rows: int) -> cg.Users:
+def people(seed: int, scale: float, most_rows: int, name: str = "") -> cg.Users:
     """As many people as ever, but with other rows, other numbers of rows and another scale."""
     rng = np.random.default_rng(seed)
     ids = np.repeat(np.arange(N_PEOPLE), rng.integers(1, most_rows + 1, N_PEOPLE))
     X = scale * rng.standard_normal((len(ids), D)) + rng.standard_normal(D)
-    return cg.Users.from_arrays(X, X @ rng.standard_normal(D) + rng.standard_normal(len(ids)) + 3 * scale, ids)
+    y = X @ rng.standard_normal(D) + rng.standard_normal(len(ids)) + 3 * scale
+    return cg.Users.from_arrays(sparse.csr_array(X) if "sparse" in name else X, y, ids)
 
 
 def billboard_with(gate: Callable[..., Release], estimator: Any, users: cg.Users) -> cg.Billboard:
@@ -70,14 +75,15 @@ def billboard_with(gate: Callable[..., Release], estimator: Any, users: cg.Users
 
 @pytest.mark.filterwarnings("ignore::commonground.errors.ScaleWarning")  # other rows, far from zero
 @each_private
-def test_the_billboard_is_a_function_of_the_releases(estimator: Any) -> None:
+def test_the_billboard_is_a_function_of_the_releases(name: str) -> None:
+    estimator = PRIVATE[name]
     passed: list[Release] = []
 
     def record(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Randomness) -> Release:
         passed.append(release(bounded_sum, mu, ledger, randomness))
         return passed[-1]
 
-    board = billboard_with(record, estimator, people(1, scale=1.0, most_rows=12))
+    board = billboard_with(record, estimator, people(1, 1.0, 12, name))
     assert board.statement.events == tuple(public.event for public in passed)
 
     for seed, scale, most_rows in ((2, 1.0, 12), (3, 1e4, 40), (4, 1e-3, 3)):
@@ -90,7 +96,7 @@ def test_the_billboard_is_a_function_of_the_releases(estimator: Any) -> None:
             ), "what is released next depends on more than what was released so far"  # fmt: skip
             return public
 
-        other = billboard_with(replay, estimator, people(seed, scale, most_rows))
+        other = billboard_with(replay, estimator, people(seed, scale, most_rows, name))
         assert not waiting, "fewer releases for other people"
         np.testing.assert_array_equal(other.embedding, board.embedding)
         assert other.fingerprint == board.fingerprint
@@ -98,9 +104,9 @@ def test_the_billboard_is_a_function_of_the_releases(estimator: Any) -> None:
 
 
 @each_private
-def test_every_release_is_on_the_ledger_that_was_given(estimator: Any) -> None:
+def test_every_release_is_on_the_ledger_that_was_given(name: str) -> None:
     book = InMemoryLedger(Budget(2.0, 1e-6))
-    board = clone(estimator).fit(people(1, 1.0, 12), ledger=book).billboard_
+    board = clone(PRIVATE[name]).fit(people(1, 1.0, 12, name), ledger=book).billboard_
     assert board.statement.events == book.events != ()
     assert 0 < board.statement.epsilon_spent <= 2.0
     assert board.statement.simulated

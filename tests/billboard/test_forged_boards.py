@@ -17,6 +17,7 @@ from commonground.billboard.joint import JointStatement, SharedParameters, is_sh
 from commonground.billboard.statement import Statement
 from commonground.errors import BillboardError
 from commonground.gate import randomness_from
+from commonground.heads.kinds import PosteriorHeads
 from forgery import rewrite
 
 # Two releases that cost ε = 1.02 at δ = 1e-6 together.
@@ -112,6 +113,44 @@ def test_arrays_that_are_no_model_are_refused(board: Billboard, tmp_path: Path, 
     change, why = WRONG_ARRAYS[wrong]
     with pytest.raises(BillboardError, match=why):
         Billboard.load(rewrite(board.save(tmp_path / "board"), arrays=change))
+
+
+@pytest.fixture
+def posterior_board(board: Billboard) -> Billboard:
+    return replace(board, prior=None, head_kind=PosteriorHeads(True, "square"), spread=np.eye(3), noise=0.5)
+
+
+WRONG_PRIORS: dict[str, tuple[Callable[[dict[str, np.ndarray]], object], str]] = {
+    "a spread without intercepts": (_set("spread", lambda a: a[:2, :2]), "'spread' has the shape"),
+    "a spread of nobody": (_set("spread", lambda a: a[:0, :0]), "'spread' has the shape"),
+    "a NaN spread": (_set("spread", lambda a: a * np.nan), "'spread' holds NaN"),
+    "a negative variance": (_set("spread", lambda a: np.diag([1.0, 1.0, -1e-3])), "not a covariance"),
+    "no noise": (_set("noise", lambda a: 0.0 * a), "noise of labels is not above zero"),
+    "negative noise": (_set("noise", lambda a: -a), "noise of labels is not above zero"),
+    "NaN noise": (_set("noise", lambda a: a * np.nan), "'noise' holds NaN"),
+    "two noises": (_set("noise", lambda a: np.repeat(a, 2)), "'noise' has the shape"),
+    "noise left out": (lambda arrays: arrays.pop("noise"), "lacks a part"),
+    "spread left out": (lambda arrays: arrays.pop("spread"), "lacks a part"),
+    "both left out": (lambda arrays: (arrays.pop("spread"), arrays.pop("noise")), "lacks a part"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_PRIORS)
+def test_priors_that_no_head_can_be_made_from_are_refused(
+    posterior_board: Billboard, tmp_path: Path, wrong: str
+) -> None:
+    change, why = WRONG_PRIORS[wrong]
+    folder = posterior_board.save(tmp_path / "board")
+    np.testing.assert_array_equal(Billboard.load(folder).spread, np.eye(3))
+    with pytest.raises(BillboardError, match=why):
+        Billboard.load(rewrite(folder, arrays=change))
+
+
+def test_a_spread_is_learned_from_somebody(posterior_board: Billboard, tmp_path: Path) -> None:
+    nothing = replace(posterior_board.statement, epsilon=0.0, events=())
+    board = replace(posterior_board, embedding=np.eye(4, 2), mean=None, intercept=0.0, statement=nothing)
+    with pytest.raises(BillboardError, match="publishes learned numbers"):
+        Billboard.load(board.save(tmp_path / "board"))
 
 
 def test_a_rewritten_board_that_agrees_with_itself_loads_which_is_why_boards_are_signed(

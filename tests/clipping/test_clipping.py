@@ -67,6 +67,7 @@ PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept
 MEAN_ALONE = SharedModel(NOTHING, W0, 0.1, True)
 SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
 WITH_PRIOR = SharedModel(U, W0, 0.1, True, SPREAD, 0.3)
+LOG_ODDS = replace(WITH_PRIOR, noise=1.0, log_odds=True)
 STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "gradient sizes": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).histogram("h"),
     "gradients, low clip": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).clipped_at(LOWEST + 1, "g"),
@@ -137,6 +138,13 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "posterior gradients of the mean": lambda b: (
         PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST).of(b).clipped_at(118, "m")
     ),
+    "posterior gradients about a centre": lambda b: (
+        InCoordinates(T, PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST), W0).of(b).clipped_at(118, "m")
+    ),
+    "posterior gradients of log-odds": lambda b: (
+        PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST).of(b).clipped_at(118, "g")
+    ),
+    "posterior moments of log-odds": lambda b: PosteriorMoments(LOG_ODDS).of(b).bounded("p"),
     "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b).bounded("p"),
     "posterior moments, little noise": lambda b: PosteriorMoments(replace(WITH_PRIOR, noise=1e-9)).of(b).bounded("p"),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b).clipped_at(119, "l"),

@@ -11,6 +11,7 @@ from scipy import sparse
 
 import commonground as cg
 from commonground.datasets import Ratings, make_ratings
+from commonground.denoise.shrinkage import signal_share
 from commonground.errors import InputError
 from commonground.estimators.fedrep.default import Coordinates
 
@@ -124,10 +125,10 @@ def test_others_refuse_sparse_rows_and_say_what_to_do(estimator: Any) -> None:
 def test_octaves_of_popularity_are_shrunk_apart() -> None:
     """Where one octave is signal and the other noise, the first stays and the second goes."""
     shares = np.concatenate([np.full(50, 0.015), np.full(5_000, 5e-5)])
-    coordinates = Coordinates(None, None, np.where(shares > 0.01, 1, 0), np.arange(50))  # type: ignore[arg-type]
+    coordinates = Coordinates(None, None, None, np.where(shares > 0.01, 1, 0), np.arange(50))  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     gradient = rng.standard_normal((5_050, 2))
     gradient[:50] += 30.0
-    kept = coordinates.signal_in(gradient, noise_std=1.0)
+    kept = coordinates.signal_in(gradient, 1.0, signal_share)
     np.testing.assert_allclose(kept[:50], gradient[:50], rtol=0.01)
     assert np.linalg.norm(kept[50:]) < 0.1 * np.linalg.norm(gradient[50:])

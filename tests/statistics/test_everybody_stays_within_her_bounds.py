@@ -23,6 +23,7 @@ from commonground.clipping.grid import CHUNK, N_BINS, lower_edge
 from commonground.clipping.sums import (
     BinnedSums,
     ClippedSums,
+    ConeSums,
     DirectionSums,
     FeatureShares,
     PositiveSums,
@@ -89,6 +90,7 @@ WITH_PRIOR, NO_HEADS = (
     SharedModel(NOTHING, W0, 0.1, True, SPREAD[:1, :1], 0.3),
 )
 PRIOR_ALONE = SharedModel(U, spread=np.eye(2), noise=1e-6)
+LOG_ODDS = replace(WITH_PRIOR, noise=1.0, log_odds=True)
 SUMS: dict[str, Callable[[Block], Any]] = {
     "gradients": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b),
     "gradients, mean, intercepts": lambda b: EmbeddingGradients(SharedModel(U, W0, 0.3, True), LOWEST).of(b),
@@ -117,6 +119,11 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "posterior gradients of the mean, last window": lambda b: PosteriorGradients(NO_HEADS, True, 0.0, LAST).of(b),
     "sparse posterior gradients": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(csr(b)),
     "sparse posterior gradients of the mean": lambda b: PosteriorGradients(WITH_PRIOR, True, 0.5, 1).of(csr(b)),
+    "posterior gradients about a centre": lambda b: InCoordinates(
+        T, PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST), W0
+    ).of(b),
+    "posterior gradients of log-odds": lambda b: PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST).of(b),
+    "posterior moments of log-odds": lambda b: PosteriorMoments(LOG_ODDS).of(b),
     "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b),
     "posterior moments, no heads": lambda b: PosteriorMoments(NO_HEADS).of(csr(b)),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b),
@@ -202,6 +209,7 @@ CHECKS: dict[type, Callable[[Any, float], None]] = {
     SizeCounts: check_counts,
     ClippedSums: lambda s, weight: check_norm(s.value, weight * s.clip_norm),
     SymmetricSums: lambda s, weight: check_norm(s.value, weight * s.clip_norm),
+    ConeSums: lambda s, weight: check_norm(s.value, weight * s.clip_norm),
     PositiveSums: lambda s, weight: (check_norm(s.value, weight * s.clip_norm), check_positive(s.value)),
     DirectionSums: lambda s, weight: (
         check_norm(np.trace(s.value), weight),
@@ -329,7 +337,7 @@ def test_what_is_not_sent_does_not_stop_anybody_either(dtype: type) -> None:
         kind, X, y = somebody(at, dtype)
         block = replace_person(crowd, 3, X, y)
         sums = Likelihood(WITH_PRIOR).of(block)
-        for part in (sums.of_embedding, sums.of_mean, sums.of_intercept, sums.moments):
+        for part in (sums.of_embedding, sums.of_mean, sums.moments):
             assert np.isfinite(part).all(), kind
         changed = second_half_heads(block.X, block.y, block.offsets, U)
         np.testing.assert_array_equal(changed[others], heads[others], err_msg=kind)

@@ -225,6 +225,48 @@ def test_two_people_never_pull_apart_by_more_than_a_right_angle() -> None:
             assert (moments @ moments.T >= -1e-9 * np.linalg.norm(moments, axis=1)[:, None]).all()
 
 
+def test_many_rows_that_agree_do_not_pull_apart_either() -> None:
+    """What the two last entries are for: two people half a unit of the prior from it, on either side, and little else."""
+    m, weak = 10_000, replace(MODEL, spread=1e-6 * np.eye(3))
+    y = MODEL.intercept + 0.05 * np.repeat([1.0, -1.0], m)
+    one, other = _reader(weak, True, Coordinates())(Block(np.zeros((2 * m, D)), y, np.array([0, m, 2 * m]), 0))[1]
+    assert one[:-2] @ other[:-2] < -0.2
+    assert one @ other > 0.0
+
+
+@pytest.mark.parametrize("log_odds", [False, True])
+def test_who_has_no_rows_sends_nothing(log_odds: bool) -> None:
+    nobody = Block(np.empty((0, D)), np.empty(0), np.array([0, 0]), first=0)
+    assert not PosteriorMoments(replace(MODEL, log_odds=log_odds, noise=1.0)).of(nobody).value.any()
+    assert LabelMeans(MODEL, LOWEST).of(nobody).counts[0] == LabelEnergies(MODEL).of(nobody).counts[0] == 1.0
+
+
+@pytest.mark.parametrize("log_odds", [False, True])
+@pytest.mark.parametrize("of_mean", [False, True])
+def test_a_crowd_sends_what_everybody_sends_alone(log_odds: bool, of_mean: bool) -> None:
+    """Nobody's rows, labels or leftovers count with another person."""
+    block, model = ragged_block(6, n_users=20, d=D), replace(MODEL, log_odds=log_odds, noise=1.0)
+    block = replace(block, weights=np.linspace(0.0, 1.0, 20))
+    asked, moments = PosteriorGradients(model, of_mean, 0.5 * of_mean, LOWEST), PosteriorMoments(model)
+    alone = [
+        Block(X, y, np.array([0, len(y)]), 0, weights=block.weights[j : j + 1])
+        for j, (X, y) in enumerate(people(block))
+    ]
+    for form in (lambda b: b, as_sparse):
+        each = [asked.of(form(person)) for person in alone]
+        assert_same(asked.of(form(block)), sum(each[1:], start=each[0]))
+        values = sum(moments.of(form(person)).value for person in alone)
+        np.testing.assert_allclose(moments.of(form(block)).value, values, rtol=1e-9, atol=1e-12)
+
+
+def test_each_of_many_people_with_sparse_rows_has_her_own_weight() -> None:
+    """More of them than their directions are made for together."""
+    n = 8 * CHUNK + 3
+    X, y = sparse.csr_array(np.ones((n, 1))), np.ones(n)
+    block = Block(X, y, np.arange(n + 1), 0, weights=(np.arange(n) >= 8 * CHUNK).astype(float))
+    assert SparseDirections(SharedModel(np.zeros((1, 0))), np.array([0])).of(block).value[0, 0] == pytest.approx(3.0)
+
+
 def test_log_odds_of_a_person_are_at_the_mode_of_her_posterior() -> None:
     model, block = replace(MODEL, log_odds=True, noise=1.0), ragged_block(3, n_users=9, d=D, low=2)
     heads, own, doubts, _ = fit_posterior_heads(

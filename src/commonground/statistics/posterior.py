@@ -196,7 +196,8 @@ class Likelihood(Statistic[LikelihoodSums]):
         factors, moments = over_chunks(block, _reader(self.model, False, Coordinates(), scaled=False))
         residuals, _ = over_chunks(block, _reader(self.model, True, Coordinates(), scaled=False))
         with np.errstate(over="ignore", invalid="ignore"):
-            usual = squared_norms(moments) < _WILD  # a person of wild numbers would be all there is
+            # A person of wild numbers would be all there is; and nothing times a NaN is no number.
+            usual = (squared_norms(moments) < _WILD) & (moments[:, -1] > 0.0)
             rows = np.repeat(usual, np.diff(block.offsets))
             X, both = block.X[rows], np.column_stack([factors, residuals])[rows]
             sums = np.vstack([both.sum(axis=0), np.asarray(X.T @ both)])

@@ -1,0 +1,49 @@
+"""Posterior heads of many people: everybody's comes from her own rows, bit by bit."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from commonground.data.users import Block
+from commonground.heads.posterior import PEOPLE, fit_posterior_heads
+from populations import ragged_block, replace_person
+
+D = 4
+U, W0 = np.random.default_rng(1).standard_normal((D, 2)), np.random.default_rng(2).standard_normal(D)
+SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
+
+
+def parts(block: Block, log_odds: bool) -> np.ndarray:
+    """(people, …) heads, intercepts, covariances and noises."""
+    return np.column_stack(fit_posterior_heads(block, U, W0, 0.3, True, SPREAD, 0.7, log_odds))
+
+
+@pytest.mark.parametrize("log_odds", [False, True])
+def test_everybodys_head_is_the_one_that_she_gets_alone(log_odds: bool) -> None:
+    """Before and after a thread's last person; beside people without rows."""
+    block = ragged_block(0, n_users=2 * PEOPLE + 5, d=D, low=0, high=4)
+    together = parts(block, log_odds)
+    for j in (0, 1, 2, 3, PEOPLE - 1, PEOPLE, PEOPLE + 1, 2 * PEOPLE + 4):
+        rows = slice(block.offsets[j], block.offsets[j + 1])
+        alone = Block(block.X[rows], block.y[rows], np.array([0, rows.stop - rows.start]), first=0)
+        np.testing.assert_array_equal(together[j], parts(alone, log_odds)[0], err_msg=str(j))
+
+
+@pytest.mark.parametrize("log_odds", [False, True])
+def test_nobody_changes_with_the_person_before_her(log_odds: bool) -> None:
+    block = ragged_block(0, n_users=6, d=D, low=0, high=4)
+    rng = np.random.default_rng(3)
+    for X, y in (
+        (rng.standard_normal((30, D)), np.ones(30)),
+        (np.full((3, D), 1e200), -np.ones(3)),
+        (np.empty((0, D)), np.empty(0)),
+    ):
+        changed = replace_person(block, 2, X, y)
+        others = [0, 1, 3, 4, 5]
+        np.testing.assert_array_equal(parts(changed, log_odds)[others], parts(block, log_odds)[others])
+
+
+def test_weights_are_for_what_is_shared_alone() -> None:
+    block = ragged_block(0, n_users=6, d=D)
+    np.testing.assert_array_equal(parts(replace(block, weights=np.zeros(6)), False), parts(block, False))
