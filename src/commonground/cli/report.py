@@ -2,25 +2,24 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from commonground.billboard.board import Billboard
-from commonground.billboard.files import write_page
-from commonground.billboard.joint import SharedParameters, is_shared_parameters
-from commonground.billboard.signing import VerifyingKey
 from commonground.cli.options import AsJson, Board, ItemColumn, LabelColumn, UserColumn, print_json
-from commonground.cli.tables import newcomers_in
 from commonground.errors import InputError
 from commonground.files import require_other_file
-from commonground.report.board import UNSIGNED, report_of_board, report_of_shared
-from commonground.report.formats import card, registry
-from commonground.report.gains import Gains
+
+if TYPE_CHECKING:  # loaded when a command runs
+    from commonground.billboard.board import Billboard
+    from commonground.billboard.joint import SharedParameters
 
 
-def any_board(folder: Path, verify: Path | None = None) -> Billboard | SharedParameters:
+def any_board(folder: Path, verify: Path | None = None) -> "Billboard | SharedParameters":
     """A board of either kind, read and verified."""
+    from commonground.billboard.board import Billboard
+    from commonground.billboard.joint import SharedParameters, is_shared_parameters
+
     return SharedParameters.load(folder, verify) if is_shared_parameters(folder) else Billboard.load(folder, verify)
 
 
@@ -38,6 +37,13 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """One page to look at and sign: the guarantee in words and numbers, where the budget went, what is published."""
+    from commonground.billboard.files import write_page
+    from commonground.billboard.joint import SharedParameters
+    from commonground.billboard.signing import VerifyingKey
+    from commonground.cli.tables import newcomers_in
+    from commonground.report.board import UNSIGNED, report_of_board, report_of_shared
+    from commonground.report.gains import Gains
+
     require_other_file(out, billboard, heldout)
     board, key = any_board(billboard, verify), VerifyingKey.of(verify)
     checked = UNSIGNED if key is None else f"holds, for the public key with SHA-256 {key.fingerprint}"
@@ -71,6 +77,8 @@ def page(
     as_json: AsJson = False,
 ) -> None:
     """A page on which a person makes her own model in her browser; nothing leaves it, and the browser sees to it."""
+    from commonground.billboard.board import Billboard
+
     require_other_file(out, billboard)
     path = Billboard.load(billboard).page(out, item)
     size = path.stat().st_size
@@ -86,6 +94,7 @@ def serve(
     item: Items = None,
 ) -> None:
     """Look at that page from this machine alone (loopback); ends with Ctrl-C."""
+    from commonground.billboard.board import Billboard
     from commonground.page.serve import server_of
 
     text = Billboard.load(billboard).page_text(item)
@@ -103,6 +112,8 @@ def serve(
 
 def in_format(board: Any, name: str, folder: Path) -> None:
     """The statement for machines, to standard output."""
+    from commonground.report.formats import card, registry
+
     if name == "card":
         typer.echo(card(board))
     elif name == "registry":

@@ -23,8 +23,8 @@ def signal_share(gradient: np.ndarray, noise_std: float, dimension: int) -> floa
 def sure_share(values: np.ndarray, noise_std: float, dimension: int) -> float:
     """The same where there is more than chance would often add, else nothing: where all is noise, some of it would be kept.
 
-    >>> sure_share(np.array([3.0, 4.0]), noise_std=2.0, dimension=2), sure_share(np.array([3.0, 4.0]), 3.0, 2)
-    (0.68, 0.0)
+    >>> sure_share(np.array([3.0, 4.0]), noise_std=1.0, dimension=2), sure_share(np.array([3.0, 4.0]), 3.0, 2)
+    (0.92, 0.0)
     """
     chance = (dimension + (2 * dimension) ** 0.5) * noise_std**2
     return signal_share(values, noise_std, dimension) if float((values**2).sum()) > chance else 0.0

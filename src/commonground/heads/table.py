@@ -77,7 +77,7 @@ def probabilities(log_odds: np.ndarray, std: np.ndarray) -> np.ndarray:
     """(rows, 2) of no and yes, for log-odds of this mean and standard deviation (the average over them, to 1 %).
 
     >>> probabilities(np.array([2.0, 2.0]), np.array([0.0, 2.0])).round(3).tolist()
-    [[0.119, 0.881], [0.229, 0.771]]
+    [[0.119, 0.881], [0.223, 0.777]]
     """
     yes = 1.0 / (1.0 + np.exp(-np.clip(log_odds / np.sqrt(1.0 + np.pi / 8 * std**2), -700, 700)))
     return np.column_stack([1.0 - yes, yes])

@@ -109,12 +109,12 @@ def suspicion(curve: Curve, fpr: float) -> float:
 
 
 def chance_of_more(curve: Curve, epsilon: float) -> float:
-    """The largest probability with which odds can grow by more than e^ε, for whoever was there.
+    """No more than this is the probability with which odds grow by more than e^ε, for whoever was there.
 
     Where the odds grow so much, the test "they do" finds p people for every p·e^−ε that it accuses: p ≤ power(p·e^−ε).
 
     >>> chance_of_more(PureCurve(1.0), 1.0), round(chance_of_more(GaussianCurve(1.0), 2.0), 4)
-    (0.0, 0.0668)
+    (0.0, 0.1428)
     """
     if isinstance(curve, PureCurve) and epsilon >= curve.epsilon:
         return 0.0
