@@ -5,6 +5,7 @@ text and as numbers of other kinds. Under trust="nodes" the exact sums are secre
 needs 64 random bits to agree, about 1e-8 for all messages; the second one runs on seeded noise.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,8 @@ class Training:
             monkeypatch.setattr(cg.Users, "sum", noting)
         seed = 2 if trust == "server" else None
         model = cg.PrivateFedRep(2, 3.0, n_rounds=4, simulation_seed=seed)
-        self.board = model.fit(Federation(self.link, trust=trust)).billboard_
+        board = model.fit(Federation(self.link, trust=trust)).billboard_
+        self.board = replace(board, head_kind=board.head_kind.on_shared_part_only)  # who keeps that has nothing to show
         heads = [HeadTable.fit(self.board, node.users) for node in self.link.members]
         cells = frame.drop(columns="user_id").to_numpy().ravel()
         own = [np.concatenate([h.weights.ravel(), h.intercepts]) for h in heads]

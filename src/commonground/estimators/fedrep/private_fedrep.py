@@ -87,7 +87,9 @@ class PrivateFedRep(PersonalModel):
     feature_names_in_ : array of shape (n_columns,)
         What they are called; only where X, or the table, has names.
 
-    Notes ----- Follows P2 Algorithm 1 with changes that are measured in docs/private_fedrep.md and docs/posterior_heads.md.
+    Notes
+    -----
+    Follows P2 Algorithm 1 with changes that are measured in docs/private_fedrep.md and docs/posterior_heads.md.
     With a shared mean, own intercepts, log-odds or sparse rows, ``fedrep.default``: rounds on the likelihood in which people's
     own parts are averaged out, and heads that are posteriors. Without (``many_people``, ``few_people``): heads and gradients
     use all of a person's rows, contributions are divided by ‖v_j‖² and by the residual degrees of freedom, the clip ψ is chosen
