@@ -147,6 +147,8 @@ def unbounded_scores() -> Iterator[None]:
 
 _JOINT = ("joint-sgd", "joint-sgd-users", "joint-deep", "joint-deep-users")
 _EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-paper", "altmin", "altmin-paper")
+# Heads of a few people by a prior that is mostly noise are next to nothing, and so is what leaks with them.
+_UNSHRUNK = tuple(name for name in _EMBEDDINGS if name not in ("fedrep", "fedrep-no-mean"))
 BROKEN = {
     broken.name: broken
     for broken in (
@@ -165,6 +167,6 @@ BROKEN = {
             "unbounded-scores", "scores larger than stated", ("exponential", "exponential-paper", "margin"), None,
             unbounded_scores,
         ),
-        Broken("leaked-head", "target's head in the billboard", (*_EMBEDDINGS, "own-data"), None, leaked_head),
+        Broken("leaked-head", "target's head in the billboard", (*_UNSHRUNK, "own-data"), None, leaked_head),
     )
 }  # fmt: skip
