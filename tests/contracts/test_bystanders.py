@@ -98,9 +98,11 @@ def fitted(name: str) -> Any:
 
 def boards_of(board: Billboard) -> list[Billboard]:
     """The one that was published; and, where people may choose, those by which they keep something else."""
-    if board.head_kind != RidgeHeads(local_choice=True):
+    if not getattr(board.head_kind, "local_choice", False):
         return [board]
     pays = replace(board, statement=replace(board.statement, sharing_pays=True))
+    if board.head_kind != RidgeHeads(local_choice=True):
+        return [board, pays, replace(board, statement=replace(board.statement, sharing_pays=False))]
     root = np.random.default_rng(1).standard_normal((board.rank, board.rank))
     return [board, pays, replace(pays, prior=root @ root.T + np.eye(board.rank))]
 
