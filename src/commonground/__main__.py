@@ -2,4 +2,5 @@
 
 from commonground.cli import main
 
-main()
+if __name__ == "__main__":  # an audit's processes import it by another name
+    main()

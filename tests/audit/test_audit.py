@@ -401,6 +401,7 @@ def lines_of_two_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
         whole = getattr(survey, name)
         monkeypatch.setattr(survey, name, {one: whole[one] for one in some})
     monkeypatch.setattr(survey, "STRANGE", ("more-rows",))
+    monkeypatch.setattr(survey, "get_num_threads", lambda: 1)  # other processes would know nothing of this
 
 
 def test_without_arguments_every_claim_stands_beside_its_bound_and_power(
@@ -430,6 +431,16 @@ def test_without_arguments_a_violation_is_named_and_the_exit_code_is_one(
         code, out, _ = command(capsys=capsys)
     assert code == 1
     assert "REFUTED: margin." in out
+
+
+@pytest.mark.slow
+def test_two_processes_find_what_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "names", lambda: ("single-model", "ridge", "owners-classes"))
+    found = []
+    for processes in (1, 2):
+        monkeypatch.setattr(survey, "get_num_threads", lambda n=processes: n)
+        found.append(list(survey.survey()))
+    assert found[0] == found[1]
 
 
 def test_half_of_the_noise_shows_what_the_power_says() -> None:
