@@ -1,6 +1,6 @@
 """Private learners beside what a user would take instead, on real people: a constant, one's own mean, a mixed model.
 
-    python benchmarks/mixed_models.py [jester5k assistments2015 …] [--seeds 5] [--epsilon 1 4] [--no-dense] [--out FILE]
+    python benchmarks/mixed_models.py [jester5k assistments2015 …] [--seeds 5] [--epsilon 1 4] [--split 7] [--no-dense]
 
 A fifth of everybody's rows is held out. Also with statsmodels' MixedLM (own intercepts) where it is installed and the set is
 small enough for it. No constant of the package was chosen on ASSISTments; half of Jester's people were looked at.
@@ -67,12 +67,13 @@ def mixed_lm(split: Split) -> np.ndarray:
     return np.asarray(held + np.array([own.get(person, 0.0) for person in split.held_ids]))
 
 
-def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool) -> Iterator[str]:
+def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool, held_out: int | None) -> Iterator[str]:
     data = cg.datasets.load(name)
     two = len(np.unique(data.y)) == 2
     one_hot = name in RANKS
     ranks = RANKS.get(name, (1, 2))
-    first = Split(data, 0, one_hot=False)
+    splits = [seed if held_out is None else held_out for seed in range(n_seeds)]
+    first = Split(data, splits[0], one_hot=False)
     yield f"\n## {name}: {len(np.unique(data.user_ids)):,} people, {len(data.y):,} rows\n"
     yield "| model | ε | rank | RMSE, mean (worst) | AUC, mean (worst) | 90 % intervals hold | seconds |"
     yield "|---|---|---|---|---|---|---|"
@@ -87,7 +88,9 @@ def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool) -> Ite
         except ImportError:
             yield "| statsmodels MixedLM (not installed) | | | | | | |"
     for rank in ranks:
-        yield _tried("NonPrivateFedRep", lambda seed, k=rank: cg.NonPrivateFedRep(k), data, "none", rank, 1, one_hot)
+        yield _tried(
+            "NonPrivateFedRep", lambda seed, k=rank: cg.NonPrivateFedRep(k), data, "none", rank, splits[:1], one_hot
+        )
     for epsilon in epsilons:
         for rank in ranks:
             kinds: list[tuple[str, Callable[[int], Any], bool]] = [
@@ -105,17 +108,17 @@ def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool) -> Ite
                     )
                 )
             for label, make, as_sparse in kinds:
-                yield _tried(label, make, data, epsilon, rank, n_seeds, as_sparse)
+                yield _tried(label, make, data, epsilon, rank, splits, as_sparse)
 
 
-def _tried(label: str, make: Any, data: Any, epsilon: Any, rank: int, n_seeds: int, one_hot: bool) -> str:
+def _tried(label: str, make: Any, data: Any, epsilon: Any, rank: int, splits: list[int], one_hot: bool) -> str:
     results, inside, seconds = [], [], 0.0
-    for seed in range(n_seeds):
-        split, began = Split(data, seed, one_hot=one_hot), time.perf_counter()
+    for seed, held_out in enumerate(splits):
+        split, began = Split(data, held_out, one_hot=one_hot), time.perf_counter()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = make(seed).fit(split.X, split.y, users=split.ids)
-            seconds += (time.perf_counter() - began) / n_seeds
+            seconds += (time.perf_counter() - began) / len(splits)
             if isinstance(model, cg.PrivateFedRepClassifier):
                 results.append(split.judge(model.predict_proba(split.held_X, users=split.held_ids)[:, 1]))
                 continue
@@ -141,13 +144,14 @@ def main() -> None:
     parser.add_argument("sets", nargs="*", default=SETS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
+    parser.add_argument("--split", type=int, help="the same rows held out for all seeds; without: others for each")
     parser.add_argument("--no-dense", action="store_true", help="one-hot rows as sparse rows only")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     written = ["# Private learners beside mixed models, on real people"]
     print(written[0])
     for name in arguments.sets:
-        for line in lines_of(name, arguments.seeds, arguments.epsilon, not arguments.no_dense):
+        for line in lines_of(name, arguments.seeds, arguments.epsilon, not arguments.no_dense, arguments.split):
             print(line, flush=True)
             written.append(line)
     if arguments.out:

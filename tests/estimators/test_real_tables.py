@@ -47,10 +47,29 @@ def test_columns_of_any_kind(kind: str) -> None:
 @pytest.mark.parametrize("rank", [0, 2])
 def test_little_budget_is_never_far_worse_than_a_constant(epsilon: float, rank: int) -> None:
     X, y, ids, held, _ = table("person category")
-    model = cg.PrivateFedRep(rank, epsilon, simulation_seed=3).fit(X[~held], y[~held], users=ids[~held])
     constant = rmse(np.full(held.sum(), y[~held].mean()), y[held])
-    assert rmse(model.predict(X[held], users=ids[held]), y[held]) < 1.1 * constant
-    assert rmse(model.billboard_.predict(X[held]), y[held]) < 1.15 * constant
+    errors = []
+    for seed in range(5):
+        model = cg.PrivateFedRep(rank, epsilon, simulation_seed=seed).fit(X[~held], y[~held], users=ids[~held])
+        answers = model.predict(X[held], users=ids[held]), model.billboard_.predict(X[held])
+        errors.append([rmse(each, y[held]) / constant for each in answers])
+    own, shared = np.array(errors).T
+    assert own.mean() < 0.97
+    assert own.max() < 1.15
+    assert shared.max() < 1.2
+
+
+def test_a_level_that_noise_hides_is_told_by_ones_own_rows() -> None:
+    """180 people, as in a survey, at ε = 0.1: nothing that is released says where labels lie."""
+    rng = np.random.default_rng(0)
+    ids = np.repeat(np.arange(180), 16)
+    X, held = rng.choice([-1.0, 1.0], (len(ids), 13)), rng.random(len(ids)) < 0.2
+    y = 5.0 + 1.2 * rng.standard_normal(180)[ids] + X @ rng.normal(0, 0.3, 13) + 1.8 * rng.standard_normal(len(ids))
+    own_mean = (np.bincount(ids[~held], y[~held]) / np.bincount(ids[~held]))[ids[held]]
+    for seed in range(4):
+        model = cg.PrivateFedRep(1, 0.1, simulation_seed=seed).fit(X[~held], y[~held], users=ids[~held])
+        assert rmse(model.billboard_.predict(X[held]), y[held]) > 1.5 * rmse(own_mean, y[held])
+        assert rmse(model.predict(X[held], users=ids[held]), y[held]) < 1.2 * rmse(own_mean, y[held])
 
 
 def test_labels_that_are_noise_are_answered_by_their_mean() -> None:

@@ -47,3 +47,31 @@ def test_nobody_changes_with_the_person_before_her(log_odds: bool) -> None:
 def test_weights_are_for_what_is_shared_alone() -> None:
     block = ragged_block(0, n_users=6, d=D)
     np.testing.assert_array_equal(parts(replace(block, weights=np.zeros(6)), False), parts(block, False))
+
+
+def test_a_mean_that_the_prior_did_not_expect_is_kept() -> None:
+    """Nobody is pulled to where a board says that labels lie by a hundred times what people differ by."""
+    rng = np.random.default_rng(0)
+    block = ragged_block(0, n_users=50, d=D, low=5, high=9)
+    tight = 0.01 * np.eye(3)
+    for level, log_odds in ((100.0, False), (4.0, True)):
+        y = rng.normal(level, 1.0, len(block.y)) if not log_odds else np.ones(len(block.y))
+        far = replace(block, y=y)
+        _, intercepts, doubts, _ = fit_posterior_heads(
+            far, 0 * U, 0 * W0, -3.0 if log_odds else 0.0, True, tight, 1.0, log_odds
+        )
+        if log_odds:
+            assert (intercepts > 2.0).all()
+        else:
+            own = np.array([y[a:b].mean() for a, b in zip(block.offsets[:-1], block.offsets[1:], strict=True)])
+            np.testing.assert_allclose(intercepts, own, rtol=0.01)
+        assert (doubts[:, 0] > 0.05).all()  # her mean is known as well as her rows tell it
+
+
+def test_a_usual_person_gets_the_posterior_and_nothing_else() -> None:
+    block = ragged_block(0, n_users=50, d=D, low=5, high=9)
+    near = replace(block, y=np.full(len(block.y), 0.5))
+    W = np.ones((1, 1))
+    _, intercepts, _, noises = fit_posterior_heads(near, 0 * U[:, :0], 0 * W0, 0.0, True, W, 1.0)
+    rows = np.diff(block.offsets)
+    np.testing.assert_allclose(intercepts, 0.5 * rows / (rows + noises), rtol=1e-6)

@@ -26,7 +26,7 @@ def sure_share(values: np.ndarray, noise_std: float, dimension: int) -> float:
     >>> sure_share(np.array([3.0, 4.0]), noise_std=1.0, dimension=2), sure_share(np.array([3.0, 4.0]), 3.0, 2)
     (0.92, 0.0)
     """
-    chance = (dimension + (2 * dimension) ** 0.5) * noise_std**2
+    chance = (dimension + 2 * (2 * dimension) ** 0.5) * noise_std**2
     return signal_share(values, noise_std, dimension) if float((values**2).sum()) > chance else 0.0
 
 

@@ -5,6 +5,7 @@
 import { backward, eigen, factor, forward, products } from "./linear.js";
 
 const NOISE_ROWS = 100; // rows that the common noise counts for against her own residuals
+const USUAL = 2, PRIOR_ROWS = 4; // see surprise
 const MOST_STEPS = 40, LONGEST_STEP = 3, AT_REST = 1e-9, FARTHEST = 40; // of Newton's, for yes-or-no labels
 
 function inverseFrom(L, q) {
@@ -98,28 +99,74 @@ function rootOf(S, q) {
   return root;
 }
 
+// The variance that the prior of her intercept lacks to explain the mean of her residuals; 0 where it is a usual one.
+function surprise(W, r, offsets, labels, m, q, noise, logOdds) {
+  let mean = 0, expected = 0;
+  if (logOdds) {
+    let yes = 0.5;
+    for (let i = 0; i < m; i += 1) {
+      yes += labels[i] > 0 ? 1 : 0;
+      mean -= offsets[i] / m;
+    }
+    const share = yes / (m + 1);
+    mean += Math.log(share / (1 - share));
+    expected = 1 / (m * share * (1 - share));
+  } else {
+    for (let i = 0; i < m; i += 1) mean += r[i] / m;
+    let squares = 0;
+    for (let i = 0; i < m; i += 1) squares += (r[i] - mean) ** 2;
+    expected = Math.max((PRIOR_ROWS * noise + squares) / (PRIOR_ROWS + m - 1), squares / (m - 1)) / m;
+  }
+  for (let c = 0; c < q; c += 1) {
+    let along = 0;
+    for (let i = 0; i < m; i += 1) along += W[i * q + c] / m;
+    expected += along * along;
+  }
+  const lacking = mean * mean - USUAL * USUAL * expected;
+  return lacking > 0 && lacking < Infinity ? lacking : 0;
+}
+
+// A (rows, q) matrix with one more column.
+function withColumn(A, rows, q, column) {
+  const wider = new Float64Array(rows * (q + 1));
+  for (let i = 0; i < rows; i += 1) {
+    for (let c = 0; c < q; c += 1) wider[i * (q + 1) + c] = A[i * q + c];
+    wider[i * (q + 1) + q] = column(i);
+  }
+  return wider;
+}
+
 // {weights, intercept, covariance, noise}: her part, the (q, q) covariance of what is not known of it, and the noise of her labels.
 export function posteriorHead(board, rows, labels) {
   const { k } = board, one = board.fit_intercept ? 1 : 0, q = k + one, m = rows.n;
-  const root = rootOf(board.spread, q);
+  let root = rootOf(board.spread, q);
   const coordinates = products(rows, board.embedding, k), shared = products(rows, board.mean, 1);
-  const W = new Float64Array(m * q), r = new Float64Array(m), offsets = shared.map((x) => x + board.intercept);
+  let W = new Float64Array(m * q);
+  const r = new Float64Array(m), offsets = shared.map((x) => x + board.intercept);
   for (let i = 0; i < m; i += 1) {
     r[i] = labels[i] - offsets[i];
     for (let c = 0; c < q; c += 1) {
       for (let b = 0; b < q; b += 1) W[i * q + c] += (b < one ? 1 : coordinates[i * k + b - one]) * root[b * q + c];
     }
   }
-  const found = board.logOdds ? logisticPosterior(W, offsets, labels, m, q) : posterior(W, r, m, q, board.noise);
-  const xi = found ? found.xi : new Float64Array(q), own = found ? found.own : 1;
+  const lacking = one && m > 1 ? surprise(W, r, offsets, labels, m, q, board.noise, board.logOdds) : 0;
+  let size = q;
+  if (lacking) {
+    size = q + 1;
+    W = withColumn(W, m, q, () => Math.sqrt(lacking));
+    root = withColumn(root, q, q, (a) => (a === 0 ? Math.sqrt(lacking) : 0));
+  }
+  const found = board.logOdds ? logisticPosterior(W, offsets, labels, m, size) : posterior(W, r, m, size, board.noise);
+  const xi = found ? found.xi : new Float64Array(size), own = found ? found.own : 1;
   const part = new Float64Array(q), covariance = new Float64Array(q * q);
+  const known = found ? size : q; // without a posterior, the prior alone
   for (let a = 0; a < q; a += 1) {
-    for (let c = 0; c < q; c += 1) part[a] += root[a * q + c] * xi[c];
+    for (let c = 0; c < known; c += 1) part[a] += root[a * size + c] * xi[c];
     for (let b = 0; b < q; b += 1) {
-      for (let c = 0; c < q; c += 1) {
-        for (let e = 0; e < q; e += 1) {
-          const middle = found ? found.inverse[c * q + e] : c === e ? 1 : 0;
-          covariance[a * q + b] += own * root[a * q + c] * middle * root[b * q + e];
+      for (let c = 0; c < known; c += 1) {
+        for (let e = 0; e < known; e += 1) {
+          const middle = found ? found.inverse[c * size + e] : c === e ? 1 : 0;
+          covariance[a * q + b] += own * root[a * size + c] * middle * root[b * size + e];
         }
       }
     }

@@ -16,10 +16,12 @@ import numpy as np
 from commonground.clipping.grid import N_BINS
 from commonground.clipping.sums import BinnedSums
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
+from commonground.denoise.shrinkage import signal_share
 from commonground.gate import Gate
 from commonground.statistics.statistic import WINDOW
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
+FIRST_QUANTILE, HIGH_QUANTILE = 0.6, 0.85  # where rounds choose it by their noise: before the first, and without any
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
 
 
@@ -32,6 +34,15 @@ class ClippedGradient:
     people: float  # how many unclipped people it is worth
     edge: int  # the bin at whose lower edge contributions were clipped
 
+    @property
+    def next_quantile(self) -> float:
+        """Of people's sizes, where the next round may clip: the higher, the less of this one was noise.
+
+        A low clip lets little noise in, but bends what skewed or unlike people say together.
+        """
+        signal = signal_share(self.value, self.noise_std, self.value.size)
+        return CLIP_QUANTILE + (HIGH_QUANTILE - CLIP_QUANTILE) * signal**2
+
 
 def locate_sizes(sums_from: Callable[[int], BinnedSums], gate: Gate, mu: float, name: str) -> int:
     """Before the first round: where on the whole public grid people's contributions lie. Reads the rows once."""
@@ -42,7 +53,13 @@ def locate_sizes(sums_from: Callable[[int], BinnedSums], gate: Gate, mu: float, 
 
 
 def release_clipped(
-    sums_from: Callable[[int], BinnedSums], last_edge: int, gate: Gate, mu_size: float, mu_sum: float, name: str
+    sums_from: Callable[[int], BinnedSums],
+    last_edge: int,
+    gate: Gate,
+    mu_size: float,
+    mu_sum: float,
+    name: str,
+    quantile: float = CLIP_QUANTILE,
 ) -> ClippedGradient:
     """One round: sizes through the gate, a clip chosen from them, the clipped sum through the gate.
 
@@ -52,7 +69,7 @@ def release_clipped(
     first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
     sizes = gate.release(sums.histogram(f"{name}: sizes"), mu_size).value
-    edge = int(np.clip(round(quantile_bin(sizes, first, CLIP_QUANTILE)), first + 1, first + WINDOW - 1))
+    edge = int(np.clip(round(quantile_bin(sizes, first, quantile)), first + 1, first + WINDOW - 1))
     gradient = gate.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
     people = max(effective_people(sizes, first, edge), 0.1 * sums.total_weight)

@@ -54,11 +54,11 @@ from commonground.steps.prior import (
     with_directions,
     with_weak_log_odds,
 )
-from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
+from commonground.steps.rounds import FIRST_QUANTILE, ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.shared_mean import release_feature_centre
 
 FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
-MEAN_ROUNDS = 2  # for a first w₀, before there is an embedding
+MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
 LEVEL_ROUNDS = 2
 LEVEL_DOUBT = 2.0  # what noise hides of a level may be somewhat more than its variance
@@ -89,7 +89,7 @@ PLAN = Plan(
         Share("mean sizes", 0.008, "a histogram that chooses each round's clip", MEAN_ROUNDS),
         Share("mean rounds", 0.12, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
         Share("init", 0.27, "a first embedding, from everybody's own direction"),
-        Share("prior", 0.03, "first looks at the prior of people's own parts", MEAN_ROUNDS + LOOKS_AT_START),
+        Share("prior", 0.03, "first looks at the prior of people's own parts", MEAN_ROUNDS - 1 + LOOKS_AT_START),
         Share("locate", 0.005, "where gradient sizes lie on the whole grid: one histogram"),
         Share("sizes", 0.02, "a histogram that chooses each round's clip, all rounds together"),
         Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
@@ -155,16 +155,18 @@ def default_recipe(
         model = _with_unknown_level(model, unknown)
         # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
-        mean_edge = 0
+        mean_edge, mean_quantile, quantile = 0, FIRST_QUANTILE, FIRST_QUANTILE
         if shared_mean:
             gradients = partial(_gradients, users, True, constant)
             mean_edge = locate_sizes(partial(gradients, model), gate, mu["mean locate"], "shared mean")
             for t in range(MEAN_ROUNDS):
                 name = f"shared mean, round {t + 1}"
                 one_round = mu["mean sizes"], mu["mean rounds"]
-                gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name)
+                gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name, mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
-                model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
+                mean_quantile = gradient.next_quantile
+                if t > 0:
+                    model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t}", FIRST_DOUBT)
                 advance()
         if rank == 0:
             for t in range(0 if shared_mean else LOOKS_AT_START):
@@ -186,11 +188,12 @@ def default_recipe(
             one_round = mu["sizes"] * of_all, mu["rounds"] * of_all
             if shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
                 of_mean = partial(_gradients, users, True, constant, model)
-                gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean")
+                gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean", mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
+                mean_quantile = gradient.next_quantile
             else:
-                gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name)
-                edge = gradient.edge
+                gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
+                edge, quantile = gradient.edge, gradient.next_quantile
                 step = seen.signal_in(gradient.value.T, gradient.noise_std, signal_share)
                 U = model.embedding + STEP / (gradient.people * curvature) * step
                 model = replace(model, embedding=np.ascontiguousarray(U))
@@ -225,7 +228,7 @@ def plan_for(
     for share in PLAN:
         if share.name in {"scale", "spread", "level locate", "level sizes", "level"} & {one.name for one in plan}:
             plan = plan.where(share.name, part=share.part * min(max(seen / share.part, 1.0), MOST_FOR_LEVEL))
-    looks = MEAN_ROUNDS * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
+    looks = (MEAN_ROUNDS - 1) * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
     plan = plan.where("prior", repeats=looks)
     plan = plan if shared_mean else plan.without("mean")
     plan = plan if shared_mean and own_intercept else plan.without("level")
