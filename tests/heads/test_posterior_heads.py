@@ -75,3 +75,17 @@ def test_a_usual_person_gets_the_posterior_and_nothing_else() -> None:
     _, intercepts, _, noises = fit_posterior_heads(near, 0 * U[:, :0], 0 * W0, 0.0, True, W, 1.0)
     rows = np.diff(block.offsets)
     np.testing.assert_allclose(intercepts, 0.5 * rows / (rows + noises), rtol=1e-6)
+
+
+def test_a_wild_label_among_others_is_nobodys_level() -> None:
+    y = np.array([0.1, -0.2, 0.0, 0.1, -0.1, 1e6])
+    block = Block(np.zeros((6, D)), y, np.array([0, 6]), first=0)
+    _, intercepts, _, _ = fit_posterior_heads(block, 0 * U[:, :0], 0 * W0, 0.0, True, np.ones((1, 1)), 1.0)
+    assert abs(intercepts[0]) < 1.0
+
+
+def test_the_person_after_a_surprising_one_is_as_alone() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((8, D)), np.r_[np.full(4, 100.0), 0.1 * rng.standard_normal(4)]
+    both, alone = Block(X, y, np.array([0, 4, 8]), first=0), Block(X[4:], y[4:], np.array([0, 4]), first=0)
+    np.testing.assert_array_equal(parts(both, False)[1], parts(alone, False)[0])
