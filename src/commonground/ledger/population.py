@@ -26,6 +26,8 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, Self
 
+from sqlalchemy import Connection
+
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.sampled import SampledGaussianEvent
@@ -130,7 +132,7 @@ class Population:
                     f"population {self.name!r} has no open reservation {reservation!r}. "
                     f"Open: {', '.join(account.open) or 'none'}; see `commonground ledger show`."
                 )
-            return {"kind": "settle", "reservation": reservation, "by": _this_process()}
+            return {"kind": "settle", "reservation": reservation, "by": this_process()}
 
         self._write(decide)
 
@@ -163,21 +165,27 @@ class Population:
             "epsilon": float(budget.epsilon),
             "delta": float(budget.delta),
             "purpose": purpose,
-            "by": _this_process(),
+            "by": this_process(),
         }
         event = {"kind": "reserve", "reservation": name, **asked}
         try:
             return Reservation(self, name, self._write(lambda account: {**event, **decide(account)}))
         except BudgetError as refusal:
-            with suppress(LedgerError):  # that it cannot be written down must not hide why it was refused
-                why = str(refusal)
-                self._write(lambda account: {"kind": "refused", **asked, "why": why})
+            self._refused(asked, refusal)
             raise
 
+    def _refused(self, asked: dict[str, Any], refusal: BudgetError) -> None:
+        with suppress(LedgerError):  # that it cannot be written down must not hide why it was refused
+            self._write(lambda account: {"kind": "refused", **asked, "why": str(refusal)})
+
     def _write(self, decide: Callable[[Account], dict[str, Any]]) -> Account:
+        return self._write_with(lambda _, account: decide(account))
+
+    def _write_with(self, decide: Callable[[Connection, Account], dict[str, Any]]) -> Account:
         known = self._known
         with self._storage.writing() as connection:  # everybody else waits here: nobody decides on an old account
-            after = append_event(connection, account := read_account(connection, known, lock=True), decide(account))
+            account = read_account(connection, known, lock=True)
+            after = append_event(connection, account, decide(connection, account))
         self._known = after
         return after
 
@@ -227,5 +235,5 @@ class PaidBefore(InMemoryLedger):
         self.population.published(self.entry.reservation, fingerprint)
 
 
-def _this_process() -> str:
+def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"
