@@ -77,9 +77,9 @@ def booked_for_each(
     largest = float(booking.budgets.epsilons.max())
     if largest < each.max():
         warnings.warn(
-            f"this fit wants up to ε = {each.max():g} of a person, and nobody has more than ε = {largest:.4g} left: the noise is made "
-            "for that, and is as much larger.",
+            f"this fit wants up to ε = {each.max():g} of a person, and nobody has more than ε = {largest:.4g} left: the noise is "
+            "made for that, and is as much larger.",
             PrivacyWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return booking

@@ -76,7 +76,7 @@ class StepLedger(SharedLedger, Protocol):
 
 
 @runtime_checkable
-class PersonalBooking(BookedLedger, Protocol):
+class PersonalBooking(BookedLedger, AbstractContextManager[Ledger], Protocol):
     """What one fit has booked with everybody, and how much each therefore counts."""
 
     @property
@@ -89,7 +89,7 @@ class PersonalLedger(Protocol):
 
     def reserve_each(
         self, ids: Any, epsilons: Any, delta: float, rounding_room: float, purpose: str = ""
-    ) -> AbstractContextManager[PersonalBooking]: ...
+    ) -> PersonalBooking: ...
 
 
 class InMemoryLedger:

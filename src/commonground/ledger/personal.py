@@ -10,10 +10,10 @@
 (ε_i, δ). Her share of a fit follows from her limit, the budget that the fit declares for her, and the costs of earlier fits. None
 of these depends on anybody's rows, hers included: a share is fixed before rows are read, and what is given back at the end is
 what the recorded releases, which are public, did not cost. So each fit is a Gaussian mechanism whose cost to her, q_i μ/2²⁰, is
-known before it runs. The squares of such costs add up also for fits chosen by looking at results, and their sum stays within μ_i²,
-as more than she has left is never booked. Numbers are integers, every rounding is against the spender (``shares.py``). What a
-statement tells of budgets (how many took part, quantiles) follows from the same public history, and from who is in the table: that
-somebody is there is not protected, here as everywhere (``docs/limitations.md``).
+known before it runs. The squares of such costs add up also for fits chosen by looking at results, and their sum stays within
+μ_i², as more than she has left is never booked. Numbers are integers, every rounding is against the spender (``shares.py``). What
+a statement tells of budgets (how many took part, quantiles) follows from the same public history, and from who is in the table:
+that somebody is there is not protected, here as everywhere (``docs/limitations.md``).
 
 As crash-safe as ``population.py``: shares are columns that are written in the transaction that books them.
 """
@@ -36,7 +36,8 @@ from commonground.ledger.account import Account
 from commonground.ledger.accounts import Accounts, place_of, read_accounts
 from commonground.ledger.columns import PEOPLE_IN_PIECE, load_piece, store
 from commonground.ledger.digests import Directory, digests
-from commonground.ledger.own_account import Payment, PersonalAccount, quantiles_left
+from commonground.ledger.in_words import summary
+from commonground.ledger.own_account import Payment, PersonalAccount, epsilon_up, quantiles_left
 from commonground.ledger.persons import piece_sizes
 from commonground.ledger.population import Population, Reservation, this_process
 from commonground.ledger.releases import cost_of
@@ -214,6 +215,22 @@ class PersonalPopulation(Population):
             "epsilon_left": quantiles_left(accounts.left[~accounts.gone & ~dry], budget.delta),
         }
 
+    def summary(self) -> dict[str, Any]:
+        """For machines: what is charged and booked is that of the person who has paid most, what is left of her who has most."""
+        short, accounts = self.people_in_short(), self.accounts()
+        budget, most = self._known.budget, int(accounts.used.max())
+        assert budget is not None
+        own = {f"epsilon_{what}": epsilon_up(most, budget.delta) for what in ("charged", "booked")}
+        own |= {f"mu_squared_{what}": most / UNIT for what in ("charged", "booked")}
+        left = short["epsilon_left"].get("1", 0.0)
+        return {**summary(self._known), **own, "epsilon_left": left, "epsilon_left_pure": 0.0, "accounts": short}
+
+    def knows(self, person: Any) -> bool:
+        """Whether somebody has an account by this id."""
+        account = self.account()
+        with self._storage.reading() as connection:
+            return place_of(connection, account, person) is not None
+
     def left_in_words(self) -> str:
         short = self.people_in_short()
         able = short["people"] - short["left_out"] - short["run_dry"]
@@ -344,6 +361,7 @@ def batch_of(ids: Iterable[Any], epsilons: np.ndarray | float, budget: Budget | 
 
 
 def unknown_people(population: str, unknown: int, of: int, example: Any) -> InputError:
+    example = example.item() if isinstance(example, np.generic) else example
     return InputError(
         f"{unknown:,} of {of:,} people have no account in population {population!r}, for example {example!r}. Open accounts for "
         "them (`commonground ledger join`, or add_people), or leave their rows out; 7 and '7' are two people."

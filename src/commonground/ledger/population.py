@@ -35,7 +35,7 @@ from commonground.errors import BudgetError, LedgerError, PrivacyWarning
 from commonground.ledger import InMemoryLedger
 from commonground.ledger.account import Account
 from commonground.ledger.chain import LedgerEntry
-from commonground.ledger.in_words import left_in_words, too_many_rounds, too_much
+from commonground.ledger.in_words import left_in_words, summary, too_many_rounds, too_much
 from commonground.ledger.releases import as_charged, cost_of, plain
 from commonground.ledger.rounds import rounds_in
 from commonground.ledger.rows import append_event, event_rows, read_account
@@ -146,6 +146,10 @@ class Population:
 
     def left_in_words(self) -> str:
         return left_in_words(self.account())
+
+    def summary(self) -> dict[str, Any]:
+        """What is spent, booked and left, for machines."""
+        return summary(self.account())
 
     def events(self) -> list[tuple[str, str]]:
         """(body, hash) of every event, verified."""
