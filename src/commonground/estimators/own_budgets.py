@@ -76,10 +76,14 @@ def booked_for_each(
     booking = ledger.reserve_each(people.ids, each, wanted.delta, rounding_margin(people.n_users), purpose)
     largest = float(booking.budgets.epsilons.max())
     if largest < each.max():
-        warnings.warn(
-            f"this fit wants up to ε = {each.max():g} of a person, and nobody has more than ε = {largest:.4g} left: the noise is "
-            "made for that, and is as much larger.",
-            PrivacyWarning,
-            stacklevel=4,
-        )
+        try:
+            warnings.warn(
+                f"this fit wants up to ε = {each.max():g} of a person, and nobody has more than ε = {largest:.4g} left: the "
+                "noise is made for that, and is as much larger.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+        except PrivacyWarning:  # where warnings are errors
+            booking.settle()
+            raise
     return booking

@@ -82,6 +82,8 @@ class PersonalBooking(BookedLedger, AbstractContextManager[Ledger], Protocol):
     @property
     def budgets(self) -> BudgetsLeft: ...
 
+    def settle(self) -> None: ...
+
 
 @runtime_checkable
 class PersonalLedger(Protocol):

@@ -10,12 +10,16 @@ from fractions import Fraction
 import numpy as np
 from sqlalchemy import Connection
 
+from commonground.accounting.budgets import SMALLEST_EPSILON
+from commonground.accounting.gaussian import gaussian_mu
 from commonground.ledger.account import Account
 from commonground.ledger.chain import doubt
 from commonground.ledger.columns import load, load_piece
 from commonground.ledger.digests import Directory, digests
 from commonground.ledger.persons import Batch, PersonalFit, Persons
-from commonground.ledger.shares import STEPS, cost_table
+from commonground.ledger.shares import STEPS, costs_of, units_within
+
+_CRUMB = 1024  # part of a limit, in μ²
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,8 +40,13 @@ class Accounts:
 
     @property
     def left(self) -> np.ndarray:
-        """What everybody can still take part with."""
+        """What everybody has not used; of those who are left out nothing is to be had."""
         return np.where(self.gone, 0, self.limits - self.used)
+
+    def able(self, delta: float) -> np.ndarray:
+        """(n,) whether she has enough left to take part in a fit; what rounding leaves of a budget is not enough."""
+        smallest = units_within(np.array([gaussian_mu(SMALLEST_EPSILON, delta)]))[0]
+        return self.left >= np.maximum(smallest, self.limits // _CRUMB)
 
 
 def read_accounts(connection: Connection, account: Account, known: Accounts | None = None) -> Accounts:
@@ -55,7 +64,7 @@ def read_accounts(connection: Connection, account: Account, known: Accounts | No
         if (fit.id, fit.cost) not in counted:
             into = booked if fit.open else settled
             steps = steps_of(connection, name, persons, fit)
-            into[: len(steps)] += cost_table(fit.cost)[steps]
+            into[: len(steps)] += costs_of(fit.cost, steps)
     gone = np.zeros(n, dtype=bool)
     for number, piece in persons.gone:
         gone[load_piece(connection, name, piece, number, "<i8")] = True

@@ -28,7 +28,7 @@ import numpy as np
 from sqlalchemy import Connection
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_epsilons, gaussian_mu, gaussian_mus
+from commonground.accounting.gaussian import gaussian_epsilon, gaussian_epsilons, gaussian_mus
 from commonground.accounting.personal import BudgetsLeft
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError, InputError
@@ -43,11 +43,13 @@ from commonground.ledger.population import Population, Reservation, this_process
 from commonground.ledger.releases import cost_of
 from commonground.ledger.rows import read_account
 from commonground.ledger.shares import (
+    LARGEST_COST,
     STEPS,
     UNIT,
     cost_table,
     room_for,
     steps_within,
+    units_above,
     units_of,
     units_within,
     weights_of,
@@ -111,9 +113,7 @@ class PersonalPopulation(Population):
             persons = account.persons
             assert persons is not None
             assert account.budget is not None
-            smallest = int(units_within(np.array([gaussian_mu(SMALLEST_EPSILON, account.budget.delta)]))[0])
-            left = accounts.left[positions]
-            left[left < smallest] = 0
+            left = np.where(accounts.able(account.budget.delta), accounts.left, 0)[positions]
             budget = asked.affordable(left)
             if budget is None:
                 raise too_little(self.name, asked.largest, account, accounts)
@@ -206,13 +206,12 @@ class PersonalPopulation(Population):
         accounts = self.accounts()
         budget = self._known.budget
         assert budget is not None
-        smallest = int(units_within(np.array([gaussian_mu(SMALLEST_EPSILON, budget.delta)]))[0])
-        dry = ~accounts.gone & (accounts.left < smallest)
+        able = accounts.able(budget.delta) & ~accounts.gone
         return {
             "people": len(accounts.limits),
             "left_out": int(accounts.gone.sum()),
-            "run_dry": int(dry.sum()),
-            "epsilon_left": quantiles_left(accounts.left[~accounts.gone & ~dry], budget.delta),
+            "run_dry": int((~able & ~accounts.gone).sum()),
+            "epsilon_left": quantiles_left(accounts.left[able], budget.delta),
         }
 
     def summary(self) -> dict[str, Any]:
@@ -281,7 +280,7 @@ class Wishes:
     def __init__(self, distinct: np.ndarray, which: np.ndarray, delta: float, rounding_room: float) -> None:
         self.distinct, self.which, self.delta, self.rounding_room = distinct, which, delta, rounding_room
         self.mus = gaussian_mus(distinct, delta)
-        self.units = np.array([units_of(cost_of(float(mu))) if mu else 0 for mu in self.mus], dtype=np.int64)
+        self.units = units_above(self.mus)
         self.room = room_for(rounding_room)
 
     @classmethod
@@ -349,7 +348,7 @@ def batch_of(ids: Iterable[Any], epsilons: np.ndarray | float, budget: Budget | 
             f"a personal ε must be 0, or from {SMALLEST_EPSILON:g} to the population's {budget.epsilon:g}, got "
             f"{own[~allowed][0]:g} for {int((~allowed).sum()):,} people. Open the population with the largest personal ε."
         )
-    if units_of(cost_of(budget.mu)) > units_within(np.array([budget.mu]))[0]:
+    if cost_of(budget.mu) > LARGEST_COST:
         raise InputError(f"personal accounts do not reach to ε = {budget.epsilon:g}; open the population with less.")
     found = digests(ids, salt)
     directory = Directory.of(found)

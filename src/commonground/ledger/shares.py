@@ -18,7 +18,7 @@ import numpy as np
 
 STEPS = 2**20  # a share of one
 UNIT = 2**52  # parts of μ² = 1; int64 then holds μ² up to 2,048
-_LARGEST_COST = 1024.0  # μ²; a factor of two below what the integers hold
+LARGEST_COST = 1000.0  # μ² of any account; below half of what the integers hold
 _ENTRIES_IN_ROOM = 2**38  # numbers released, per μ², whose rounding one step of 2⁻²⁰ covers
 
 
@@ -27,7 +27,12 @@ def units_within(mus: np.ndarray) -> np.ndarray:
 
     So whoever has the whole of a budget left affords a fit that declares it.
     """
-    return np.floor(np.minimum(mus * mus, _LARGEST_COST) * (1 + 1e-10) * UNIT).astype(np.int64)
+    return np.floor(np.minimum(mus * mus, LARGEST_COST) * (1 + 1e-10) * UNIT).astype(np.int64)
+
+
+def units_above(mus: np.ndarray) -> np.ndarray:
+    """Units that cover μ², rounded up; for μ beyond all accounts, more than any of them holds."""
+    return np.ceil(np.minimum(mus * mus * UNIT * (1 + 2.0**-50), 2.0**62)).astype(np.int64)
 
 
 def units_of(cost: Fraction) -> int:
@@ -49,21 +54,29 @@ def within_room(cost: Fraction, entries: int) -> bool:
 
 
 def cost_table(cost: Fraction) -> np.ndarray:
-    """(2²⁰ + 1,) int64: what q steps of a fit that costs μ² take, ⌈q² · units / 2⁴⁰⌉, exactly.
+    """(2²⁰ + 1,) int64: what any number of steps of a fit that costs μ² takes."""
+    return _costs(cost, np.arange(STEPS + 1))
 
-    >>> table = cost_table(Fraction(1, 3))
-    >>> [int(table[q]) for q in (0, 1, 2**20)] == [0, -(-units_of(Fraction(1, 3)) // 2**40), units_of(Fraction(1, 3))]
+
+def costs_of(cost: Fraction, steps: np.ndarray) -> np.ndarray:
+    """(n,) int64: what everybody's q steps of a fit that costs μ² take, ⌈q² · units / 2⁴⁰⌉, exactly.
+
+    >>> third = Fraction(1, 3)
+    >>> costs_of(third, np.array([0, 1, 2**20])).tolist() == [0, -(-units_of(third) // 2**40), units_of(third)]
     True
     """
-    steps, low_bits = np.arange(STEPS + 1, dtype=np.uint64), np.uint64(2**32 - 1)
-    square, units, half = steps * steps, np.uint64(units_of(cost)), np.uint64(32)
+    return cost_table(cost)[steps] if len(steps) > STEPS else _costs(cost, steps)
+
+
+def _costs(cost: Fraction, steps: np.ndarray) -> np.ndarray:
+    low_bits, half = np.uint64(2**32 - 1), np.uint64(32)
+    square, units = steps.astype(np.uint64) ** np.uint64(2), np.uint64(units_of(cost))
     # The product has up to 103 bits: multiplied in halves of 32, as on paper.
     low = (square & low_bits) * (units & low_bits)
     middle = (square >> half) * (units & low_bits) + (square & low_bits) * (units >> half) + (low >> half)
     high = (square >> half) * (units >> half)
     below = (middle & np.uint64(255)) | (low & low_bits)  # what the shift by 40 cuts off
-    table = (high << np.uint64(24)) + (middle >> np.uint64(8)) + (below > 0)
-    return table.astype(np.int64)
+    return ((high << np.uint64(24)) + (middle >> np.uint64(8)) + (below > 0)).astype(np.int64)
 
 
 def steps_within(table: np.ndarray, left: np.ndarray, wished: np.ndarray, room: int) -> np.ndarray:
