@@ -135,6 +135,8 @@ def test_ids_keep_their_types() -> None:
     assert len(np.unique(found, axis=0)) == len(ids)
     assert (digests([7.0, np.int64(7), np.float32(7), True and 7], SALT) == found[0]).all()
     assert (digests(np.array(["7"]), SALT) == found[1]).all()
+    for kind in (["", "a", "ä"], [3, -4, 10**30]):  # ways of their own for one type alone
+        assert (digests(kind, SALT) == digests([*kind, (1,)], SALT)[:3]).all()
     assert (digests([7], b"another salt 16!") != found[0]).any()
     with pytest.raises(InputError, match="an id of type list"):
         digests([[7]], SALT)
