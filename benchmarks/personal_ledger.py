@@ -1,6 +1,6 @@
 """A ledger with an account for everybody: what it survives, and how large and slow it is with ten million people.
 
-    .venv/bin/python benchmarks/personal_ledger.py kills              # kill -9, 200 times each way, SQLite and PostgreSQL
+    .venv/bin/python benchmarks/personal_ledger.py kills              # kill -9, 4 × 60 times, SQLite and PostgreSQL
     .venv/bin/python benchmarks/personal_ledger.py size               # 10 million people, 50 fits; about half an hour
     .venv/bin/python benchmarks/personal_ledger.py size --people 100000 --fits 10
 
@@ -43,7 +43,8 @@ from commonground.progress import progress_bar
 from ledger_faults import PEOPLE, STAGES, PostgresServer, Witness, _note_releases, _processes, small_crowd, stage_of
 
 LARGE = Budget(500.0, 1e-6)  # of those who are hardly touched by an experiment that only kills
-N_PEOPLE = 200  # of ``small_crowd``
+N_PEOPLE = 200
+IDS = np.arange(N_PEOPLE)  # of ``small_crowd``
 _RELEASED = struct.Struct("16sd")  # reservation, μ
 
 
@@ -53,9 +54,7 @@ _RELEASED = struct.Struct("16sd")  # reservation, μ
 def open_accounts(address: str) -> PersonalPopulation:
     """Half of the people have little, and run dry on the way."""
     epsilons = np.where(np.arange(N_PEOPLE) % 2, LARGE.epsilon, np.linspace(0.01, 3.0, N_PEOPLE))
-    people = DurableLedger(address, create=True).open_population(
-        PEOPLE, LARGE, people=small_crowd().ids, epsilons=epsilons
-    )
+    people = DurableLedger(address, create=True).open_population(PEOPLE, LARGE, people=IDS, epsilons=epsilons)
     assert isinstance(people, PersonalPopulation)
     return people
 
@@ -126,11 +125,11 @@ def _watched(address: str, witness: PersonalWitness) -> WatchedPeople:
 def release_forever(address: str, folder: str, die_at: str | None = None) -> None:
     """Ledger use at full speed: book everybody's share, four releases through the gate, settle, again."""
     witness = PersonalWitness(folder, die_at)
-    people, ids, noise = _watched(address, witness), small_crowd().ids, randomness_from(None)
+    people, noise = _watched(address, witness), randomness_from(None)
     release(BoundedSum(np.zeros(3), 1.0, "warm up"), 0.01, InMemoryLedger(LARGE), noise)
     witness.at("training")
     while True:
-        with people.reserve_each(ids, 0.5, 1e-6, rounding_margin(len(ids)), "four releases") as book:
+        with people.reserve_each(IDS, 0.5, 1e-6, rounding_margin(N_PEOPLE), "four releases") as book:
             for _ in range(4):
                 mu = book.budgets.largest.mu * 0.45
                 release(BoundedSum(np.zeros(3), 1.0, "three numbers"), mu, book, noise)
@@ -175,7 +174,7 @@ class Killed:
 
     def compare(self, people: PersonalPopulation) -> None:
         accounts = people.accounts()  # in the order of digests
-        positions = people._positions(small_crowd().ids)
+        positions = people._positions(IDS)
         self.undercounts += sum(
             owed * UNIT > paid for owed, paid in zip(self.owed, accounts.used[positions].tolist(), strict=True)
         )
@@ -360,7 +359,7 @@ def size(options: argparse.Namespace) -> int:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=["kills", "size"])
-    parser.add_argument("--kills", type=int, default=200, help="of each of four kinds")
+    parser.add_argument("--kills", type=int, default=60, help="of each of four kinds")
     parser.add_argument("--people", type=int, default=10_000_000)
     parser.add_argument("--fits", type=int, default=50)
     options = parser.parse_args()
