@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import GaussianEvent, PureEvent, epsilon_spent
 from commonground.clipping.bounded import rounding_margin
 from commonground.errors import BudgetError, InputError, PrivacyWarning
-from commonground.ledger import DurableLedger, LedgerError, PersonalBooking, PersonalLedger, columns
+from commonground.ledger import DurableLedger, LedgerError, PersonalBooking, PersonalLedger, Population, columns, schema
 from commonground.ledger.personal import PersonalPopulation
 from commonground.ledger.shares import STEPS, UNIT, units_of
 
@@ -247,31 +248,42 @@ def test_fits_at_once_do_not_overdraw_anybody(address: str) -> None:
 # --- doubt ----------------------------------------------------------------------------------------------------------
 
 
-def tamper(address: str, statement: str) -> None:
+def tamper(address: str, statement: str, **values: Any) -> None:
     guard = (
         ["DROP TRIGGER commonground_append_only ON commonground_columns"]
         if address.startswith("postgresql")
         else ["DROP TRIGGER commonground_columns_no_update", "DROP TRIGGER commonground_columns_no_delete"]
     )
     with DurableLedger(address)._storage.writing() as connection:
-        for one in (*guard, statement):
+        for one in guard:
             connection.execute(text(one))
+        connection.execute(text(statement), values)
 
 
-@pytest.mark.parametrize("what", ["a piece is lost", "a piece is another one", "a bit is flipped"])
-def test_changed_columns_are_refused(address: str, what: str) -> None:
+@pytest.mark.parametrize(
+    "what", ["lost", "of another column", "a byte longer", "with cheaper shares of as many people"]
+)
+def test_changed_pieces_are_refused(address: str, what: str) -> None:
     people = opened(address)
     paid(people, 0.5, 1.0)
     shares = json.loads(people.events()[1][0])["shares"]["pieces"][0]
     limits = json.loads(people.events()[0][0])["people"]["limits"][0]
-    other = f"(SELECT data FROM commonground_columns WHERE hash = '{limits}')"
-    flipped = "data || '\\x00'::bytea" if address.startswith("postgresql") else "CAST(data || x'00' AS BLOB)"
-    change = {
-        "a piece is lost": f"DELETE FROM commonground_columns WHERE hash = '{shares}'",
-        "a piece is another one": f"UPDATE commonground_columns SET data = {other} WHERE hash = '{shares}'",
-        "a bit is flipped": f"UPDATE commonground_columns SET data = {flipped} WHERE hash = '{shares}'",
-    }[what]
-    tamper(address, change)
+    with people._storage.reading() as connection:
+        piece = connection.execute(select(schema.columns.c.data).where(schema.columns.c.hash == shares)).scalar_one()
+        other = connection.execute(select(schema.columns.c.data).where(schema.columns.c.hash == limits)).scalar_one()
+        steps = columns.load_piece(connection, "people", shares, 3, "<i4")
+    cheaper = np.where(steps > 0, 3, 0).astype("<i4").view(np.uint8).reshape(3, 4).T
+    changed = {
+        "of another column": other,
+        "a byte longer": piece + b"0",
+        "with cheaper shares of as many people": pa.compress(cheaper.tobytes(), codec="zstd", asbytes=True),
+    }
+    if what == "lost":
+        tamper(address, "DELETE FROM commonground_columns WHERE hash = :hash", hash=shares)
+    else:
+        tamper(
+            address, "UPDATE commonground_columns SET data = :data WHERE hash = :hash", hash=shares, data=changed[what]
+        )
     for look in (
         lambda: again(address).accounts(),
         lambda: DurableLedger(address).verify(),
@@ -303,6 +315,12 @@ def test_overdrawn_accounts_are_refused(address: str, monkeypatch: pytest.Monkey
         again(address).accounts()
     with pytest.raises(LedgerError, match="somebody has paid more than her own budget"):
         DurableLedger(address).verify()
+
+
+def test_a_fit_that_names_no_shares_is_not_believed(address: str) -> None:
+    people = opened(address)
+    with pytest.raises(LedgerError, match="cannot be understood"):
+        Population.reserve(people, Budget(0.1, DELTA))
 
 
 def test_equal_pieces_are_kept_once(address: str) -> None:

@@ -176,7 +176,9 @@ class Account:
 
     def affords_rounds(self, one: Round, rounds: int) -> bool:
         """Whether so many more rounds can be booked, of the kind that was booked before."""
-        if self.persons or self.booked or self.booked_pure or (self.booked_rounds and one != self.round):
+        if self.persons is not None:  # what a share of sampled steps costs does not add up in closed form
+            return False
+        if self.booked or self.booked_pure or (self.booked_rounds and one != self.round):
             return False
         return self.booked_rounds + rounds <= self.most_rounds
 
