@@ -512,3 +512,17 @@ def test_rounding_room_of_many_people_is_in_the_shares(users: cg.Users, tmp_path
     part = few.budgets.weights < 1
     assert part.sum() > 10
     assert (many.budgets.weights[part] < few.budgets.weights[part] - 10 / STEPS).all()
+
+
+def test_people_who_are_looked_up_again_are_the_same(users: cg.Users, tmp_path: Path) -> None:
+    """Positions are remembered by what the array holds: one that was changed in place is looked up anew."""
+    people, ids = accounts_for(users, tmp_path), users.ids.copy()
+    first = people._positions(ids).copy()
+    assert (people._positions(ids.copy()) == first).all()
+    ids[[0, 1]] = ids[[1, 0]]
+    assert people._positions(ids)[:2].tolist() == first[[1, 0]].tolist()
+    ids[0] = 10_000
+    with pytest.raises(InputError, match="1 of 120 people have no account"):
+        people._positions(ids)
+    people.add_people([10_000], 1.0)
+    assert people._positions(ids)[0] == 120

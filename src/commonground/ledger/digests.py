@@ -24,6 +24,11 @@ def digests(ids: Iterable[Any], salt: bytes) -> np.ndarray:
     return np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.uint64)
 
 
+def fingerprint(ids: np.ndarray) -> tuple[str, int, bytes]:
+    """Of numbers or text of one type: the same only for the same ids in the same order. Much faster than their digests."""
+    return str(ids.dtype), len(ids), hashlib.sha256(np.ascontiguousarray(ids).data).digest()
+
+
 def _digests(ids: Sequence[Any], salt: bytes) -> np.ndarray:
     blake2b, kinds = hashlib.blake2b, set(map(type, ids))
     if kinds == {int}:  # as _spelled does, without a call for each of millions

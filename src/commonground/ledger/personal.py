@@ -35,7 +35,7 @@ from commonground.errors import BudgetError, InputError
 from commonground.ledger.account import Account
 from commonground.ledger.accounts import Accounts, place_of, read_accounts
 from commonground.ledger.columns import PEOPLE_IN_PIECE, load_piece, store
-from commonground.ledger.digests import Directory, digests
+from commonground.ledger.digests import Directory, digests, fingerprint
 from commonground.ledger.in_words import summary
 from commonground.ledger.own_account import Payment, PersonalAccount, epsilon_up, quantiles_left
 from commonground.ledger.persons import piece_sizes
@@ -63,6 +63,7 @@ class PersonalPopulation(Population):
     def __init__(self, storage: Storage, name: str) -> None:
         super().__init__(storage, name)
         self._read: Accounts | None = None  # as far as this process has read them; immutable
+        self._found: tuple[Any, np.ndarray] | None = None  # who was looked up last, and where they stand
 
     def accounts(self) -> Accounts:
         """Everybody's account, each column held against the chain, and nobody's overdrawn."""
@@ -258,11 +259,16 @@ class PersonalPopulation(Population):
     def _positions(self, ids: Any) -> np.ndarray:
         accounts, persons = self.accounts(), self._known.persons
         assert persons is not None
+        asked = (persons.batches, fingerprint(ids)) if isinstance(ids, np.ndarray) and ids.dtype != object else None
+        if asked is not None and self._found is not None and self._found[0] == asked:
+            return self._found[1]
         positions = accounts.directory.find(digests(ids, bytes.fromhex(persons.salt)))
         if (unknown := positions < 0).any():
             raise unknown_people(self.name, int(unknown.sum()), len(positions), ids[int(np.argmax(unknown))])
         if len(positions) and np.bincount(positions).max() > 1:
             raise InputError("somebody is given twice; each person has one account.")
+        positions.flags.writeable = False
+        self._found = None if asked is None else (asked, positions)
         return positions
 
 

@@ -13,6 +13,7 @@ She pays ``q_i² A / 2⁴⁰``, in units of 2⁻⁵² of μ², rounded up. Who c
 
 import math
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -53,9 +54,12 @@ def within_room(cost: Fraction, entries: int) -> bool:
     return entries <= cost * _ENTRIES_IN_ROOM
 
 
+@lru_cache(4)  # 8 MB each; fits of one kind cost the same
 def cost_table(cost: Fraction) -> np.ndarray:
     """(2²⁰ + 1,) int64: what any number of steps of a fit that costs μ² takes."""
-    return _costs(cost, np.arange(STEPS + 1))
+    table = _costs(cost, np.arange(STEPS + 1))
+    table.flags.writeable = False
+    return table
 
 
 def costs_of(cost: Fraction, steps: np.ndarray) -> np.ndarray:
