@@ -37,7 +37,7 @@ def test_trainers_killed_at_any_time(address: str) -> None:
 
 
 def test_the_exact_check_of_all_agrees_and_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("commonground.ledger.personal.PEOPLE_IN_PIECE", 64)
+    monkeypatch.setattr("commonground.ledger.new_people.PEOPLE_IN_PIECE", 64)
     ids, own = np.arange(150), np.round(np.linspace(0.1, 2.0, 150), 3)
     book = DurableLedger(tmp_path / "b.db", create=True)
     people = book.open_population("all", Budget(2.0, 1e-6), people=ids, epsilons=own)

@@ -3,6 +3,7 @@
 import json
 import threading
 import warnings
+from copy import copy
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -32,7 +33,7 @@ PEOPLE = list(OWN)
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that four people are in several."""
-    monkeypatch.setattr("commonground.ledger.personal.PEOPLE_IN_PIECE", 3)
+    monkeypatch.setattr("commonground.ledger.new_people.PEOPLE_IN_PIECE", 3)
 
 
 def event(mu: float, **changes: Any) -> GaussianEvent:
@@ -306,7 +307,7 @@ def test_overdrawn_accounts_are_refused(address: str, monkeypatch: pytest.Monkey
     people = opened(address)
     paid(people, 2.0, 1.0)
     with monkeypatch.context() as patch:
-        patch.setattr("commonground.ledger.personal.steps_within", lambda table, left, wished, room: wished)
+        patch.setattr("commonground.ledger.wishes.steps_within", lambda table, left, wished, room: wished)
         patch.setattr(
             "commonground.ledger.accounts.Accounts.left", property(lambda accounts: accounts.limits), raising=True
         )
@@ -526,3 +527,13 @@ def test_people_who_are_looked_up_again_are_the_same(users: cg.Users, tmp_path: 
         people._positions(ids)
     people.add_people([10_000], 1.0)
     assert people._positions(ids)[0] == 120
+
+
+def test_people_whose_ids_are_elsewhere_are_refused(users: cg.Users, tmp_path: Path) -> None:
+    class Elsewhere(cg.Users):
+        kind = "ray"
+
+    far = copy(users)
+    far.__class__ = Elsewhere
+    with pytest.raises(InputError, match="needs to know who is in the fit"):
+        cg.SingleModel(epsilon=1.0).fit(far, ledger=accounts_for(users, tmp_path))

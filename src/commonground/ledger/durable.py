@@ -15,7 +15,8 @@ from commonground.ledger.account import Account
 from commonground.ledger.accounts import read_accounts
 from commonground.ledger.chain import doubt, personal_distribution
 from commonground.ledger.in_words import summary
-from commonground.ledger.personal import PersonalPopulation, batch_of
+from commonground.ledger.new_people import batch_of
+from commonground.ledger.personal import PersonalPopulation
 from commonground.ledger.population import Population
 from commonground.ledger.rows import alone, append_event, event_rows, read_account
 from commonground.ledger.storage import storage_at

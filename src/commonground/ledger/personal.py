@@ -18,7 +18,6 @@ that somebody is there is not protected, here as everywhere (``docs/limitations.
 As crash-safe as ``population.py``: shares are columns that are written in the transaction that books them.
 """
 
-import math
 import secrets
 from collections.abc import Iterable
 from fractions import Fraction
@@ -27,34 +26,22 @@ from typing import Any
 import numpy as np
 from sqlalchemy import Connection
 
-from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_epsilons, gaussian_mus
+from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.personal import BudgetsLeft
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError, InputError
 from commonground.ledger.account import Account
 from commonground.ledger.accounts import Accounts, place_of, read_accounts
-from commonground.ledger.columns import PEOPLE_IN_PIECE, load_piece, store
-from commonground.ledger.digests import Directory, digests, fingerprint
+from commonground.ledger.columns import load_piece, store
+from commonground.ledger.digests import digests, fingerprint
 from commonground.ledger.in_words import summary
+from commonground.ledger.new_people import batch_of
 from commonground.ledger.own_account import Payment, PersonalAccount, epsilon_up, quantiles_left
-from commonground.ledger.persons import piece_sizes
 from commonground.ledger.population import Population, Reservation, this_process
-from commonground.ledger.releases import cost_of
 from commonground.ledger.rows import read_account
-from commonground.ledger.shares import (
-    LARGEST_COST,
-    STEPS,
-    UNIT,
-    cost_table,
-    room_for,
-    steps_within,
-    units_above,
-    units_of,
-    units_within,
-    weights_of,
-)
+from commonground.ledger.shares import STEPS, UNIT, units_of
 from commonground.ledger.storage import Storage
+from commonground.ledger.wishes import Wishes
 
 
 class PersonalPopulation(Population):
@@ -278,91 +265,6 @@ class PersonalReservation(Reservation):
     def __init__(self, population: PersonalPopulation, name: str, reserved: Account, budgets: BudgetsLeft) -> None:
         super().__init__(population, name, reserved)
         self.budgets = budgets
-
-
-class Wishes:
-    """What a fit wants of everybody, and what can be had of it."""
-
-    def __init__(self, distinct: np.ndarray, which: np.ndarray, delta: float, rounding_room: float) -> None:
-        self.distinct, self.which, self.delta, self.rounding_room = distinct, which, delta, rounding_room
-        self.mus = gaussian_mus(distinct, delta)
-        self.units = units_above(self.mus)
-        self.room = room_for(rounding_room)
-
-    @classmethod
-    def of(cls, epsilons: np.ndarray, delta: float, rounding_room: float) -> "Wishes":
-        distinct, which = np.unique(epsilons, return_inverse=True)
-        if not len(distinct) or not np.isfinite(distinct).all() or distinct[0] < 0 or not distinct[-1] > 0:
-            raise InputError("what a fit wants of people must be finite ε from 0 on, and more than 0 of somebody.")
-        return cls(distinct, which, delta, rounding_room)
-
-    @property
-    def largest(self) -> Budget | PureBudget:
-        return budget_of(float(self.distinct[-1]), self.delta)
-
-    def affordable(self, left: np.ndarray) -> Budget | None:
-        """The largest budget that somebody both has and is asked for: the noise is made for her. None: nobody has any."""
-        most = int(np.minimum(self.units[self.which], left).max())
-        if not most:
-            return None
-        declared = np.flatnonzero(self.units == most)
-        if len(declared):
-            return Budget(float(self.distinct[declared[-1]]), self.delta)
-        mu = math.sqrt(most / UNIT) * (1 - 1e-7)
-        epsilon = gaussian_epsilon(mu, self.delta) * (1 - 1e-7)
-        return Budget(epsilon, self.delta) if epsilon >= SMALLEST_EPSILON else None
-
-    def steps(self, left: np.ndarray, budget: Budget) -> np.ndarray:
-        """(n,) steps of 2⁻²⁰ that everybody pays for."""
-        wished = np.minimum(np.floor(self.mus / budget.mu * STEPS), STEPS).astype(np.int64)
-        return steps_within(cost_table(cost_of(budget.mu)), left, wished[self.which], self.room)
-
-    def granted(self, steps: np.ndarray, budget: Budget) -> BudgetsLeft:
-        distinct, which = np.unique(steps, return_inverse=True)
-        epsilons = gaussian_epsilons(distinct / STEPS * budget.mu, budget.delta)
-        epsilons = np.where(distinct == STEPS, budget.epsilon, np.minimum(epsilons, budget.epsilon))[which]
-        return BudgetsLeft(epsilons, budget.delta, self.rounding_room, weights_of(steps, self.room))
-
-
-class NewPeople:
-    """People about to get accounts, in the order of their digests."""
-
-    def __init__(self, found: np.ndarray, limits: np.ndarray) -> None:
-        self.digests, self.limits = found, limits
-
-    def stored(self, connection: Connection, population: str) -> dict[str, Any]:
-        sizes = piece_sizes(len(self.limits), PEOPLE_IN_PIECE)
-        return {
-            "people": len(self.limits),
-            "in_piece": PEOPLE_IN_PIECE,
-            "digests": store(connection, population, self.digests.astype("<u8"), sizes),
-            "limits": store(connection, population, self.limits.astype("<i8"), sizes),
-        }
-
-
-def batch_of(ids: Iterable[Any], epsilons: np.ndarray | float, budget: Budget | PureBudget, salt: bytes) -> NewPeople:
-    """Limits of people within the population's budget; each person once."""
-    if not budget.delta:
-        raise InputError("personal accounts are kept of Gaussian fits: open the population with a delta above 0.")
-    ids = ids if isinstance(ids, np.ndarray) else list(ids)
-    own = np.broadcast_to(np.asarray(epsilons, dtype=np.float64), (len(ids),))
-    if not len(ids):
-        raise InputError("there is nobody to open an account for; give at least one person.")
-    allowed = (own == 0) | ((own >= SMALLEST_EPSILON) & (own <= budget.epsilon))
-    if not allowed.all():
-        raise InputError(
-            f"a personal ε must be 0, or from {SMALLEST_EPSILON:g} to the population's {budget.epsilon:g}, got "
-            f"{own[~allowed][0]:g} for {int((~allowed).sum()):,} people. Open the population with the largest personal ε."
-        )
-    if cost_of(budget.mu) > LARGEST_COST:
-        raise InputError(f"personal accounts do not reach to ε = {budget.epsilon:g}; open the population with less.")
-    found = digests(ids, salt)
-    directory = Directory.of(found)
-    if repeated := directory.repeated():
-        raise InputError(f"{repeated:,} people are named more than once; each has one account and one ε.")
-    distinct, which = np.unique(own, return_inverse=True)
-    limits = units_within(gaussian_mus(distinct, budget.delta))[which]
-    return NewPeople(found[directory.position], limits[directory.position])
 
 
 def unknown_people(population: str, unknown: int, of: int, example: Any) -> InputError:
