@@ -85,7 +85,12 @@ def _costs(cost: Fraction, steps: np.ndarray) -> np.ndarray:
 
 def steps_within(table: np.ndarray, left: np.ndarray, wished: np.ndarray, room: int) -> np.ndarray:
     """(n,) int32: the most steps that everybody has left and wishes; 0 where that is not more than the room."""
-    steps = np.minimum(np.searchsorted(table, left, side="right") - 1, wished)
+    most = np.minimum(np.sqrt(left / table[-1]) * STEPS, STEPS).astype(np.int32)  # up to rounding; then exactly
+    while (above := table[most] > left).any():
+        most -= above
+    while (below := table[np.minimum(most + 1, STEPS)] <= left).any() and (below := below & (most < STEPS)).any():
+        most += below
+    steps = np.minimum(most, wished)
     return np.where((steps > room) & (left > 0), steps, 0).astype(np.int32)
 
 

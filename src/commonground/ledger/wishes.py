@@ -50,7 +50,8 @@ class Wishes:
         return steps_within(cost_table(cost_of(budget.mu)), left, wished[self.which], self.room)
 
     def granted(self, steps: np.ndarray, budget: Budget) -> BudgetsLeft:
-        distinct, which = np.unique(steps, return_inverse=True)
-        epsilons = gaussian_epsilons(distinct / STEPS * budget.mu, budget.delta)
-        epsilons = np.where(distinct == STEPS, budget.epsilon, np.minimum(epsilons, budget.epsilon))[which]
-        return BudgetsLeft(epsilons, budget.delta, self.rounding_room, weights_of(steps, self.room))
+        distinct = np.flatnonzero(np.bincount(steps, minlength=STEPS + 1))
+        of_steps = np.zeros(STEPS + 1)  # ε of each number of steps that occurs
+        of_steps[distinct] = np.minimum(gaussian_epsilons(distinct / STEPS * budget.mu, budget.delta), budget.epsilon)
+        of_steps[STEPS] = budget.epsilon
+        return BudgetsLeft(of_steps[steps], budget.delta, self.rounding_room, weights_of(steps, self.room))
