@@ -274,6 +274,7 @@ def test_a_ledger_from_before_boards_were_named_is_brought_up_to_date(
 ) -> None:
     people = DurableLedger(address, create=True).open_population("people", TOTAL)
     with DurableLedger(address)._storage.writing() as connection:
+        connection.execute(text("DROP TABLE commonground_columns"))  # as it was then
         connection.execute(text("UPDATE commonground_ledger SET schema_version = 1"))
     before = people.account()
     book = DurableLedger(address)

@@ -158,6 +158,37 @@ def gaussian_mus(epsilons: np.ndarray, delta: float) -> np.ndarray:
     return low * (1 - _MU_MARGIN)
 
 
+def gaussian_epsilons(mus: np.ndarray, delta: float) -> np.ndarray:
+    """``gaussian_epsilon`` for many μ at once.
+
+    Parameters
+    ----------
+    mus : array of shape (n,)
+        Finite.
+    delta : float
+        Above 0.
+
+    Returns
+    -------
+    array of shape (n,)
+
+    Examples
+    --------
+    >>> gaussian_epsilons(np.array([0.0, 0.5]), 1e-6) == [0.0, gaussian_epsilon(0.5, 1e-6)]
+    array([ True,  True])
+    """
+    low, high = np.zeros(len(mus)), np.ones(len(mus))
+    while (growing := _deltas(mus, high) > delta).any():
+        high = np.where(growing, 2 * high, high)
+    for _ in range(100):
+        middle = (low + high) / 2
+        above = _deltas(mus, middle) > delta
+        if (middle == np.where(above, low, high)).all():  # neighbours in floating point: nothing moves any more
+            break
+        low, high = np.where(above, middle, low), np.where(above, high, middle)
+    return np.where(_deltas(mus, np.zeros(len(mus))) > delta, high * (1 + _EPSILON_MARGIN), 0.0)
+
+
 def _deltas(mus: np.ndarray, epsilons: np.ndarray) -> np.ndarray:
     """``gaussian_delta`` elementwise."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

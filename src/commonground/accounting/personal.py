@@ -76,3 +76,25 @@ class PersonalBudgets:
             "taking no part": int(len(self.epsilons) - len(part)),
             "quantiles": {f"{share:g}": float(value) for share, value in zip(shares, quantiles, strict=True)},
         }
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetsLeft(PersonalBudgets):
+    """What everybody has left for one fit, by a ledger that keeps her account and has said how much she counts.
+
+    Parameters
+    ----------
+    epsilons : ndarray of shape (n,)
+        What each takes part with; 0: not at all.
+    delta : float
+    rounding_room : float
+    shares : ndarray of shape (n,)
+        How much each counts.
+    """
+
+    shares: np.ndarray
+
+    @property
+    def weights(self) -> np.ndarray:
+        """How much each person counts."""
+        return self.shares

@@ -1,4 +1,4 @@
-"""`commonground ledger`: open | show | events | verify | check | export | report | settle."""
+"""`commonground ledger`: open | show | events | verify | check | export | report | settle, and `ledger_people.py`."""
 
 import json
 import os
@@ -8,21 +8,21 @@ import warnings
 from collections import Counter
 from collections.abc import Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from commonground.cli.options import print_json
+from commonground.cli.ledger_people import Ledger, Name, join, leave, people_in, person
+from commonground.cli.options import AsJson, print_json
 from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.files import PRIVATE, replacing
 from commonground.interrupts import before_the_end
 
 if TYPE_CHECKING:  # loaded when a command runs
     from commonground.ledger import DurableLedger, Population
-    from commonground.ledger.account import Account
 
 ledger_app = typer.Typer(
     help="The durable budget: what may be spent on whom, what was, and what is left.",
@@ -30,10 +30,7 @@ ledger_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-Ledger = Annotated[str, typer.Argument(help="A file such as budget.db, or postgresql://user@host/database.")]
-Name = Annotated[str, typer.Option("--population", help="Name of the group of people.")]
 AnyName = Annotated[str | None, typer.Option("--population", help="Only this group of people; all by default.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 
 
 @ledger_app.command("open")
@@ -46,16 +43,22 @@ def open_(
         Path | None,
         typer.Option(help="Table with a smaller ε of their own for some people (columns user_id, epsilon)."),
     ] = None,
+    each: Annotated[
+        bool, typer.Option(help="Keep an account for each person of --personal: fits take what she has left.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Declare a population and its total budget; makes the ledger where there is none."""
     from commonground.accounting.budgets import budget_of
 
     budget = budget_of(epsilon, delta)
-    budgets = None if personal is None else _personal_budgets(personal)
-    people = _book_at(ledger, create=True).open_population(population, budget, budgets)
+    if each and personal is None:
+        raise InputError("--each keeps an account for each person of a table: name it with --personal own.csv.")
+    ids, epsilons = people_in(personal) if each and personal is not None else (None, None)
+    budgets = None if each or personal is None else _personal_budgets(personal)
+    people = _book_at(ledger, create=True).open_population(population, budget, budgets, people=ids, epsilons=epsilons)
     if as_json:
-        print_json(_summary(people.account()))
+        print_json(people.summary())
     else:
         typer.echo(f"Opened. {people.left_in_words()}")
 
@@ -65,9 +68,10 @@ def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) ->
     """What each population has spent and has left, and which reservations are still open."""
     book = _book_at(ledger)
     names = book.populations() if population is None else [population]
-    accounts = [book.population(name).account() for name in names]
+    populations = [book.population(name) for name in names]
+    accounts = [people.account() for people in populations]
     if as_json:
-        print_json({"ledger": book.name, "populations": [_summary(account) for account in accounts]})
+        print_json({"ledger": book.name, "populations": [people.summary() for people in populations]})
         return
     table = Table(title=f"Ledger {escape(book.name)}")
     for heading in (
@@ -82,11 +86,14 @@ def show(ledger: Ledger, population: AnyName = None, as_json: AsJson = False) ->
         "events",
     ):
         table.add_column(heading, justify="left" if heading == "population" else "right")
-    for account in accounts:
-        table.add_row(*_cells(account))
+    for people in populations:
+        table.add_row(*_cells(people))
     console = Console()
     console.print(table)
     console.print("Gaussian costs add as squares (μ²), so these ε do not add up by themselves.", highlight=False)
+    for people, account in zip(populations, accounts, strict=True):
+        if account.persons is not None:
+            console.print(people.left_in_words(), markup=False, highlight=False, soft_wrap=True)
     for account in accounts:
         for booking in account.open.values():
             console.print(
@@ -147,7 +154,7 @@ def verify(
             )
         accounts = {population: people.account()}
     if as_json:
-        print_json({"ledger": book.name, "verified": [_summary(account) for account in accounts.values()]})
+        print_json({"ledger": book.name, "verified": [book.population(name).summary() for name in accounts]})
         return
     for name, account in accounts.items():
         typer.echo(f"{name}: {account.count} events verified; last hash {account.head}")
@@ -221,7 +228,7 @@ def report(
     if population is not None:
         accounts = {population: book.population(population).account()}
     events = {name: [(json.loads(body), hash_) for body, hash_ in book.population(name).events()] for name in accounts}
-    text = report_of_ledger(book.name, [_summary(account) for account in accounts.values()], events)
+    text = report_of_ledger(book.name, [book.population(name).summary() for name in accounts], events)
     with replacing(out, PRIVATE) as file:
         file.write(text.encode("utf-8"))
     if as_json:
@@ -241,9 +248,13 @@ def settle(
     people = _book_at(ledger).population(population)
     people.settle(reservation)
     if as_json:
-        print_json(_summary(people.account()))
+        print_json(people.summary())
     else:
         typer.echo(f"Settled {reservation} at what it had charged. {people.left_in_words()}")
+
+
+for command in (join, leave, person):
+    ledger_app.command()(command)
 
 
 def population_for_training(ledger: str | None, population: str | None, out: Path) -> "Population | None":
@@ -283,17 +294,13 @@ def _book_at(ledger: str, create: bool = False) -> "DurableLedger":
     return DurableLedger(ledger, create=create)
 
 
-def _summary(account: "Account") -> dict[str, Any]:
-    from commonground.ledger.in_words import summary
-
-    return summary(account)
-
-
-def _cells(account: "Account") -> tuple[str, ...]:
-    facts = _summary(account)
+def _cells(people: "Population") -> tuple[str, ...]:
+    account, facts = people.account(), people.summary()
     budget = f"{facts['epsilon']:g}, {facts['delta']:g}"
     if account.personal:
         budget += f"; personal from {account.personal[0][0]:g}"
+    if account.persons is not None:
+        budget += f"; {account.persons.n:,} accounts"
     return (
         escape(account.population),
         budget,
@@ -302,7 +309,7 @@ def _cells(account: "Account") -> tuple[str, ...]:
         f"{facts['epsilon_left']:.4f}",
         f"{account.booked_rounds / account.most_rounds:.1%}"
         if account.booked_rounds
-        else f"{float(account.booked / account.limit):.1%}"
+        else f"{facts['mu_squared_booked'] / facts['mu_squared_limit']:.1%}"
         if account.limit
         else "–",
         str(account.fits),

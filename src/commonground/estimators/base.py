@@ -29,12 +29,12 @@ from commonground.errors import (
 )
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.discovery import discovered, require_discoverable
-from commonground.estimators.own_budgets import personal_budgets
+from commonground.estimators.own_budgets import booked_for_each, personal_budgets
 from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
 from commonground.estimators.user_column import column_names, without_user_column
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
-from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
+from commonground.ledger import InMemoryLedger, Ledger, PersonalLedger, SharedLedger
 
 MANY_ROWS = 20  # asked about at once: if most of them are nobody's, ids were perhaps written in another way
 
@@ -103,6 +103,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
         asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
+        asked["budgets"] |= isinstance(ledger, PersonalLedger)
         require(self._variant, asked)
         if getattr(self, "recipe", "default") not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
@@ -115,7 +116,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
             self._warn_of_scales(people)
-            with self._paid_from(ledger) as book:
+            with self._paid_from(ledger, people) as book:
                 opened = gate(*self._behind_the_gate(book))
                 if isinstance(people, Unencoded):
                     people, self._left = discovered(people, opened, self._budget())
@@ -153,16 +154,23 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
+    def _paid_from(
+        self, ledger: Ledger | SharedLedger | None, people: Population
+    ) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__
         if ledger is not None and not hasattr(self, "epsilon") and self._personal is None:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
+        if isinstance(ledger, PersonalLedger):
+            booking = booked_for_each(ledger, people, self._personal or self._budget(), name)
+            self._personal = booking.budgets  # what everybody has left, by her own account
+            return booking
         if not isinstance(ledger, SharedLedger):
             return nullcontext(ledger)
         if self._personal is not None and np.ptp(self._personal.epsilons) > 0:
             warnings.warn(
                 "the ledger adds up what fits cost the person with the largest budget; that a person with a smaller one is "
-                "kept to hers over several fits is for you to see to.",
+                "kept to hers over several fits is for you to see to, or for a population that keeps an account for everybody "
+                "(open_population(people=...), docs/ledger.md).",
                 PrivacyWarning,
                 stacklevel=4,
             )

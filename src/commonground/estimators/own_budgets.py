@@ -1,15 +1,17 @@
 """Everybody's own ε as it is given to an estimator: by name, by position, or in the table."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from commonground.accounting.budgets import SMALLEST_EPSILON
+from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget
 from commonground.accounting.personal import PersonalBudgets
 from commonground.clipping.bounded import rounding_margin
 from commonground.data.population import Population
-from commonground.errors import InputError
+from commonground.errors import InputError, PrivacyWarning
+from commonground.ledger import PersonalBooking, PersonalLedger
 
 
 def personal_budgets(budgets: Any, users: Population, delta: float, in_order: bool = True) -> PersonalBudgets | None:
@@ -59,3 +61,29 @@ def personal_budgets(budgets: Any, users: Population, delta: float, in_order: bo
     epsilons = epsilons.copy()  # the caller's array may change, what was promised may not
     epsilons.flags.writeable = False
     return PersonalBudgets(epsilons, delta, rounding_margin(users.n_users))
+
+
+def booked_for_each(
+    ledger: PersonalLedger, people: Population, wanted: PersonalBudgets | Budget | PureBudget, purpose: str
+) -> PersonalBooking:
+    """What a fit wants of everybody, booked with her own account: the smaller of that and what she has left."""
+    if not people.rows_are_here:
+        raise InputError(
+            "a ledger with an account for everybody needs to know who is in the fit, and here others have the rows and the ids. "
+            "Read the table in this process, or use a population without personal accounts."
+        )
+    each = wanted.epsilons if isinstance(wanted, PersonalBudgets) else np.full(people.n_users, wanted.epsilon)
+    booking = ledger.reserve_each(people.ids, each, wanted.delta, rounding_margin(people.n_users), purpose)
+    largest = float(booking.budgets.epsilons.max())
+    if largest < each.max():
+        try:
+            warnings.warn(
+                f"this fit wants up to ε = {each.max():g} of a person, and nobody has more than ε = {largest:.4g} left: the "
+                "noise is made for that, and is as much larger.",
+                PrivacyWarning,
+                stacklevel=4,
+            )
+        except PrivacyWarning:  # where warnings are errors
+            booking.settle()
+            raise
+    return booking

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
+from commonground.accounting.personal import BudgetsLeft
 from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.errors import BudgetError, LedgerError
 from commonground.ledger.chain import LedgerEntry
@@ -21,6 +22,8 @@ __all__ = [
     "Ledger",
     "LedgerEntry",
     "LedgerError",
+    "PersonalBooking",
+    "PersonalLedger",
     "Population",
     "Reservation",
     "SharedLedger",
@@ -70,6 +73,25 @@ class StepLedger(SharedLedger, Protocol):
     ) -> AbstractContextManager[Ledger]: ...
 
     def paid_before(self, budget: Budget, events: Sequence[SampledGaussianEvent]) -> Ledger | None: ...
+
+
+@runtime_checkable
+class PersonalBooking(BookedLedger, AbstractContextManager[Ledger], Protocol):
+    """What one fit has booked with everybody, and how much each therefore counts."""
+
+    @property
+    def budgets(self) -> BudgetsLeft: ...
+
+    def settle(self) -> None: ...
+
+
+@runtime_checkable
+class PersonalLedger(Protocol):
+    """One that keeps an account for every person: a fit says who is in it, and what it wants of each."""
+
+    def reserve_each(
+        self, ids: Any, epsilons: Any, delta: float, rounding_room: float, purpose: str = ""
+    ) -> PersonalBooking: ...
 
 
 class InMemoryLedger:

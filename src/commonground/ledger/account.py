@@ -20,8 +20,10 @@ from typing import Any
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.costs import is_count
 from commonground.accounting.gaussian import gaussian_epsilon
+from commonground.ledger.persons import Persons
 from commonground.ledger.releases import mu_of, plain, taken_by
 from commonground.ledger.rounds import Round, Step
+from commonground.ledger.shares import within_room
 
 
 @dataclass(frozen=True)
@@ -41,9 +43,15 @@ class OpenReservation:
     charges: int = 0
     rounds: int = 0  # of sampled training; then nothing of the above is booked
     steps: tuple[tuple[Step, int], ...] = ()  # sampled steps charged so far
+    by_shares: bool = False  # everybody pays for her own share (``shares.py``)
+    entries: int = 0  # numbers released so far, where people pay by shares
 
     def with_charge(self, release: Mapping[str, Any]) -> "OpenReservation":
         """After one more recorded release; ``ValueError`` where what is left does not cover it."""
+        if self.by_shares and release["kind"] != "gaussian":
+            raise ValueError(
+                "personal accounts add up Gaussian releases only: what a share of another costs does not scale"
+            )
         cost, pure = taken_by(release, bool(self.pure))
         if self.pure and not pure:
             raise ValueError(
@@ -58,7 +66,18 @@ class OpenReservation:
                 f"it costs {asked}, but {left} is left of the ε = {self.epsilon:g} (δ = {self.delta:g}) reserved for this "
                 "fit. Declare a larger epsilon or publish less"
             )
-        return replace(self, charged=charged, charged_pure=charged_pure, charges=self.charges + 1)
+        entries = self.entries + release["entries"] if self.by_shares else 0
+        if self.by_shares and not (is_count(release["entries"]) and within_room(self.cost, entries)):
+            raise ValueError(
+                f"{entries:,} numbers are more than the room for rounding in people's shares of μ = {mu_of(self.cost):.4g} "
+                "covers. Declare a larger epsilon, or publish fewer numbers"
+            )
+        return replace(self, charged=charged, charged_pure=charged_pure, charges=self.charges + 1, entries=entries)
+
+    @property
+    def counted(self) -> Fraction:
+        """μ² that is counted once it is settled: what was charged, or all where the room for rounding needs more of it."""
+        return self.charged if not self.by_shares or within_room(self.charged, self.entries) else self.cost
 
 
 @dataclass(frozen=True)
@@ -78,6 +97,9 @@ class Account:
     round: Round | None = None  # of sampled training: what one is, and how many everybody can afford
     most_rounds: int = 0
     settled_rounds: int = 0
+    persons: Persons | None = (
+        None  # where everybody has an account of her own; what is left is then hers (``personal.py``)
+    )
 
     @classmethod
     def before_all(cls, population: str) -> "Account":
@@ -144,6 +166,8 @@ class Account:
 
     def affords(self, cost: Fraction, pure: Fraction, slack: float = 0.0) -> bool:
         """Whether this much more can be booked. ``slack``, for readers: a later version's arithmetic may differ a little."""
+        if self.persons is not None:  # each share is held against its person's own account instead
+            return not pure and cost <= self.limit * (1 + Fraction(slack))
         total, total_pure = self.booked + cost, self.booked_pure + pure
         # Whoever looks at one kind's results and then chooses the other is not covered.
         if (total and total_pure) or self.booked_rounds:
@@ -152,6 +176,8 @@ class Account:
 
     def affords_rounds(self, one: Round, rounds: int) -> bool:
         """Whether so many more rounds can be booked, of the kind that was booked before."""
+        if self.persons is not None:  # what a share of sampled steps costs does not add up in closed form
+            return False
         if self.booked or self.booked_pure or (self.booked_rounds and one != self.round):
             return False
         return self.booked_rounds + rounds <= self.most_rounds

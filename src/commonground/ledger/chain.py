@@ -18,6 +18,7 @@ from commonground.accounting.costs import is_count
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import InputError, LedgerError
 from commonground.ledger.account import Account, OpenReservation
+from commonground.ledger.persons import Batch, PersonalFit, Persons
 from commonground.ledger.releases import cost_of, plain
 from commonground.ledger.rounds import Round
 
@@ -106,6 +107,7 @@ def _opened(account: Account, event: dict[str, Any]) -> Account:
         personal=tuple((float(epsilon), int(people)) for epsilon, people, _ in event["personal"]),
         # Every release costs everybody the same μ, so the person with the smallest budget decides for all.
         limit=min(cost_of(mu) for _, mu in shares) if budget.delta else Fraction(0),
+        persons=Persons.from_json(event["people"]) if "people" in event else None,
     )
 
 
@@ -117,7 +119,14 @@ def _reserved(account: Account, event: dict[str, Any]) -> Account:
     booking = replace(_booking(event), cost=cost, pure=pure)
     if account.budget is None or booking.id in account.open or not account.affords(booking.cost, booking.pure, _SLACK):
         raise ValueError("more was reserved than was left")
-    return account.with_open(booking)
+    if account.persons is None:
+        if "shares" in event:
+            raise ValueError("nobody has an account of her own here")
+        return account.with_open(booking)
+    if any(fit.id == booking.id for fit in account.persons.fits):
+        raise ValueError("reserved twice")
+    fit = PersonalFit.from_json(event, cost)  # without shares nobody would pay
+    return replace(account, persons=account.persons.with_fit(fit)).with_open(replace(booking, by_shares=True))
 
 
 def _reserved_rounds(account: Account, event: dict[str, Any]) -> Account:
@@ -150,7 +159,22 @@ def _settled(account: Account, event: dict[str, Any]) -> Account:
         settled_rounds=account.settled_rounds + account.rounds_charged(booking),
         fits=account.fits + 1,
         open=MappingProxyType(still_open),
+        persons=account.persons.settled(booking.id, booking.counted) if account.persons else None,
     )
+
+
+def _joined(account: Account, event: dict[str, Any]) -> Account:
+    """More people have got accounts of their own."""
+    if account.persons is None:
+        raise ValueError("nobody has an account of her own here")
+    return replace(account, persons=account.persons.with_batch(Batch.from_json(event)))
+
+
+def _left(account: Account, event: dict[str, Any]) -> Account:
+    """Some take no part any more; what they have paid stays paid."""
+    if account.persons is None:
+        raise ValueError("nobody has an account of her own here")
+    return replace(account, persons=account.persons.without(event["people"], event["positions"]))
 
 
 def _named_board(account: Account, event: dict[str, Any]) -> Account:
@@ -179,4 +203,6 @@ _AFTER = {
     "settle": _settled,
     "board": _named_board,
     "refused": _refused,
+    "join": _joined,
+    "leave": _left,
 }

@@ -1,6 +1,7 @@
 """The database of budgets: the populations in it, each with a book of its own (``population.py``), and their export."""
 
 import os
+import secrets
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +12,11 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.errors import InputError, LedgerError
 from commonground.ledger import schema
 from commonground.ledger.account import Account
+from commonground.ledger.accounts import read_accounts
 from commonground.ledger.chain import doubt, personal_distribution
 from commonground.ledger.in_words import summary
+from commonground.ledger.new_people import batch_of
+from commonground.ledger.personal import PersonalPopulation
 from commonground.ledger.population import Population
 from commonground.ledger.rows import alone, append_event, event_rows, read_account
 from commonground.ledger.storage import storage_at
@@ -58,15 +62,30 @@ class DurableLedger:
         return self._storage.name
 
     def open_population(
-        self, name: str, budget: Budget | PureBudget, personal: Mapping[float, int] | None = None
+        self,
+        name: str,
+        budget: Budget | PureBudget,
+        personal: Mapping[float, int] | None = None,
+        *,
+        people: Any = None,
+        epsilons: Any = None,
     ) -> Population:
         """Declare a group of people and everything that may ever be spent on them.
 
         ``personal`` counts people by a smaller ε of their own. Every release costs everybody the same, so the smallest
         of them is what can be spent on this population.
+
+        ``people`` and ``epsilons``, one for each or one for all (by default that of ``budget``), open an account for every
+        person instead: a fit then takes from each what she has left (``personal.py``).
         """
         name = population_name(name)
-        opening = {
+        salt = secrets.token_bytes(16)
+        batch = None
+        if people is not None:
+            if personal is not None:
+                raise InputError("personal= counts people without accounts; with people= give each her ε in epsilons=.")
+            batch = batch_of(people, budget.epsilon if epsilons is None else epsilons, budget, salt)
+        opening: dict[str, Any] = {
             "kind": "open",
             "epsilon": float(budget.epsilon),
             "delta": float(budget.delta),
@@ -91,6 +110,8 @@ class DurableLedger:
             if connection.execute(leftover).scalar_one():
                 raise doubt(name, "it has events but no entry")
             connection.execute(insert(schema.populations).values(name=name, n_events=0, head=account.head))
+            if batch is not None:
+                opening["people"] = {"salt": salt.hex(), **batch.stored(connection, name)}
             append_event(connection, account, opening)
         return self.population(name)
 
@@ -99,8 +120,11 @@ class DurableLedger:
         if name not in self.populations():  # which holds names that were given before they were looked at as closely
             name = population_name(name)
         found = Population(self._storage, name)
-        found.account()
-        return found
+        if found.account().persons is None:
+            return found
+        personal = PersonalPopulation(self._storage, name)
+        personal.account()
+        return personal
 
     def populations(self) -> list[str]:
         with self._storage.reading() as connection:
@@ -113,7 +137,11 @@ class DurableLedger:
             known = set(connection.execute(select(schema.populations.c.name)).scalars())
             for stray in set(connection.execute(select(schema.events.c.population).distinct()).scalars()) - known:
                 raise doubt(stray, "it has events but no entry")
-            return {name: read_account(connection, Account.before_all(name)) for name in sorted(known)}
+            accounts = {name: read_account(connection, Account.before_all(name)) for name in sorted(known)}
+            for account in accounts.values():
+                if account.persons is not None:
+                    read_accounts(connection, account)
+            return accounts
 
     def export(self) -> dict[str, Any]:
         """Everything, verified, as one JSON document: the events exactly as they were hashed."""

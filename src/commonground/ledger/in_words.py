@@ -20,6 +20,7 @@ def summary(account: Account) -> dict[str, Any]:
         "population": account.population,
         "epsilon": account.budget.epsilon,
         "delta": account.budget.delta,
+        "people": account.persons.n if account.persons else None,  # with accounts of their own
         "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
         "epsilon_charged": epsilon(account.charged, account.charged_pure, account.charged_rounds),
         "epsilon_booked": epsilon(account.booked, account.booked_pure, account.booked_rounds),

@@ -26,6 +26,8 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any, Self
 
+from sqlalchemy import Connection
+
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.sampled import SampledGaussianEvent
@@ -33,7 +35,7 @@ from commonground.errors import BudgetError, LedgerError, PrivacyWarning
 from commonground.ledger import InMemoryLedger
 from commonground.ledger.account import Account
 from commonground.ledger.chain import LedgerEntry
-from commonground.ledger.in_words import left_in_words, too_many_rounds, too_much
+from commonground.ledger.in_words import left_in_words, summary, too_many_rounds, too_much
 from commonground.ledger.releases import as_charged, cost_of, plain
 from commonground.ledger.rounds import rounds_in
 from commonground.ledger.rows import append_event, event_rows, read_account
@@ -130,7 +132,7 @@ class Population:
                     f"population {self.name!r} has no open reservation {reservation!r}. "
                     f"Open: {', '.join(account.open) or 'none'}; see `commonground ledger show`."
                 )
-            return {"kind": "settle", "reservation": reservation, "by": _this_process()}
+            return {"kind": "settle", "reservation": reservation, "by": this_process()}
 
         self._write(decide)
 
@@ -144,6 +146,10 @@ class Population:
 
     def left_in_words(self) -> str:
         return left_in_words(self.account())
+
+    def summary(self) -> dict[str, Any]:
+        """What is spent, booked and left, for machines."""
+        return summary(self.account())
 
     def events(self) -> list[tuple[str, str]]:
         """(body, hash) of every event, verified."""
@@ -163,21 +169,27 @@ class Population:
             "epsilon": float(budget.epsilon),
             "delta": float(budget.delta),
             "purpose": purpose,
-            "by": _this_process(),
+            "by": this_process(),
         }
         event = {"kind": "reserve", "reservation": name, **asked}
         try:
             return Reservation(self, name, self._write(lambda account: {**event, **decide(account)}))
         except BudgetError as refusal:
-            with suppress(LedgerError):  # that it cannot be written down must not hide why it was refused
-                why = str(refusal)
-                self._write(lambda account: {"kind": "refused", **asked, "why": why})
+            self._refused(asked, refusal)
             raise
 
+    def _refused(self, asked: dict[str, Any], refusal: BudgetError) -> None:
+        with suppress(LedgerError):  # that it cannot be written down must not hide why it was refused
+            self._write(lambda account: {"kind": "refused", **asked, "why": str(refusal)})
+
     def _write(self, decide: Callable[[Account], dict[str, Any]]) -> Account:
+        return self._write_with(lambda _, account: decide(account))
+
+    def _write_with(self, decide: Callable[[Connection, Account], dict[str, Any]]) -> Account:
         known = self._known
         with self._storage.writing() as connection:  # everybody else waits here: nobody decides on an old account
-            after = append_event(connection, account := read_account(connection, known, lock=True), decide(account))
+            account = read_account(connection, known, lock=True)
+            after = append_event(connection, account, decide(connection, account))
         self._known = after
         return after
 
@@ -227,5 +239,5 @@ class PaidBefore(InMemoryLedger):
         self.population.published(self.entry.reservation, fingerprint)
 
 
-def _this_process() -> str:
+def this_process() -> str:
     return f"{socket.gethostname()}:{os.getpid()}"

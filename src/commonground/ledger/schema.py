@@ -11,6 +11,7 @@ from sqlalchemy import (
     Column,
     Connection,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -42,6 +43,15 @@ events = Table(
     Column("seq", BigInteger, primary_key=True, autoincrement=False),
     Column("hash", String(64), nullable=False),
     Column("body", Text, nullable=False),  # exactly the characters that were hashed
+)
+
+columns = Table(
+    "commonground_columns",
+    metadata,
+    # Numbers of many people at once (columns.py); an event names the pieces that belong to it.
+    Column("population", String(200), primary_key=True),
+    Column("hash", String(64), primary_key=True),
+    Column("data", LargeBinary, nullable=False),
 )
 
 _APPEND_ONLY = {
@@ -76,7 +86,31 @@ def _refusals_are_told(connection: Connection) -> None:
     """The tables stay as they are. From here on events of the kind "refused" may occur, which older versions cannot read."""
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _boards_are_named, _refusals_are_told)
+def _people_have_accounts(connection: Connection) -> None:
+    """One more table, append-only as events are. From here on people may have accounts of their own, and come and go."""
+    columns.create(connection)
+    if connection.dialect.name == "sqlite":
+        statements = [
+            f"CREATE TRIGGER commonground_columns_no_{action.lower()} BEFORE {action} ON commonground_columns "
+            "BEGIN SELECT RAISE(ABORT, 'the columns of a ledger are append-only'); END"
+            for action in ("UPDATE", "DELETE")
+        ]
+    else:
+        statements = [
+            "ALTER TABLE commonground_columns ALTER COLUMN data SET STORAGE EXTERNAL",  # it is compressed already
+            "CREATE TRIGGER commonground_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON commonground_columns "
+            "FOR EACH STATEMENT EXECUTE FUNCTION commonground_append_only()",
+        ]
+    for statement in statements:
+        connection.exec_driver_sql(statement)
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _first,
+    _boards_are_named,
+    _refusals_are_told,
+    _people_have_accounts,
+)
 
 
 def latest_version() -> int:

@@ -107,6 +107,10 @@ def _spending(
         f"Opened on {opened} with ε = {account['epsilon']:g}, δ = {account['delta']:g}. {len(fits)} fits reserved a"
         " budget."
     )
+    if account.get("accounts"):
+        dry = account["accounts"]["run_dry"]
+        words += f" {account['people']:,} people have accounts of their own; {dry:,} have run dry. What is charged is that of the"
+        words += " person who has paid most, what is left that of the person who has most left."
     if account["personal_budgets"]:
         smaller = sum(one["people"] for one in account["personal_budgets"])
         words += (
