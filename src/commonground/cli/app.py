@@ -123,6 +123,13 @@ def train(
         Path | None, typer.Option(help="Folder for copies of rows, seen by all nodes of a cluster; removed afterwards.")
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key to sign the board with; see `keys new`.")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File from which the same command goes on if interrupted; OUT.checkpoint by default."),
+    ] = None,
+    no_checkpoint: Annotated[
+        bool, typer.Option("--no-checkpoint", help="Keep none: what an interrupted training has spent is lost.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be released, who pays and where it goes; spend nothing.")
     ] = False,
@@ -146,7 +153,8 @@ def train(
 
     key = SigningKey.of(sign)  # before anything is spent
     context.with_resource(training.free_place(out, force or dry_run))
-    payer = population_for_training(ledger, population, out)
+    journal = context.with_resource(training.journal_at(checkpoint, out, no_checkpoint or dry_run))
+    payer = population_for_training(ledger, population, out, journal)
     people = people_in(
         table, user=user, label=label, schema=schema, label_range=label_range, features=features, item=item, items=items,
         budget=budget, engine=engine, address=address, scratch=scratch, verbose=not as_json,
@@ -160,8 +168,10 @@ def train(
     if dry_run:
         training.show_dry_run(look, as_json)
         return
-    board = training.fitted(chosen, people, payer, any_scales)
+    board = training.fitted(chosen, people, payer, any_scales, journal)
     board.save(out, sign=key)
+    if journal is not None:
+        journal.remove()
     _show_statement(board, as_json, out)
     if payer is not None and not as_json:
         typer.echo(payer.left_in_words())

@@ -26,6 +26,7 @@ from commonground.errors import BillboardError, InputError, SharingWarning, Usel
 from commonground.estimators.discovery import SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.estimators.scales import advice
+from commonground.gate.journal import Journal
 from commonground.ledger import Population as LedgerPopulation
 
 STAND_INS = 200  # made-up people, for whom a dry run is fitted
@@ -41,6 +42,19 @@ def free_place(out: Path, force: bool) -> Iterator[None]:
                 "to put the new board in its place."
             )
         yield
+
+
+@contextmanager
+def journal_at(checkpoint: Path | None, out: Path, none: bool) -> Iterator[Journal | None]:
+    """What an earlier run of the same command has released, and what this one will; it stays where there is more to come."""
+    if none:
+        yield None
+        return
+    journal = Journal(checkpoint or out.with_name(f"{out.name or 'board'}.checkpoint"))
+    try:
+        yield journal
+    finally:
+        journal.remove() if journal.description is None else journal.close()
 
 
 def refuse_hidden_scales(model: Any, people: Population) -> None:
@@ -185,14 +199,19 @@ def look_first(
     return DryRun(model, people, out, payer, verdict)
 
 
-def fitted(model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool) -> Any:
+def fitted(
+    model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool, journal: Journal | None
+) -> Any:
+    kept = {} if journal is None or not hasattr(model, "epsilon") else {"checkpoint": journal}
+    if journal is not None and journal.entries:
+        typer.echo(f"Going on from {journal.path}: {len(journal.entries)} releases were made before.", err=True)
     with warnings.catch_warnings():
         if any_scales:
             from commonground.errors import ScaleWarning
 
             warnings.simplefilter("ignore", ScaleWarning)
         warnings.simplefilter("always", SharingWarning)
-        return model.fit(people, ledger=payer).billboard_
+        return model.fit(people, ledger=payer, **kept).billboard_
 
 
 def show_dry_run(dry: DryRun, as_json: bool) -> None:

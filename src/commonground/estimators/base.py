@@ -28,6 +28,7 @@ from commonground.errors import (
     UnknownUserWarning,
 )
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
+from commonground.estimators.checkpoints import Checkpoint, description_of
 from commonground.estimators.discovery import discovered, require_discoverable
 from commonground.estimators.own_budgets import personal_budgets
 from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
@@ -75,6 +76,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         users: Any = None,
         *,
         ledger: Ledger | SharedLedger | None = None,
+        checkpoint: Any = None,
         gate: Callable[[Ledger, Randomness], Gate] = Gate,
     ) -> Self:
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays.
@@ -89,6 +91,9 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         ledger : population of a ``DurableLedger``, default=None
             Pays for this fit. The declared budget is booked before training starts, each release is charged before its
             noise is drawn, and what was not used is given back at the end.
+        checkpoint : str or os.PathLike, default=None
+            A file that keeps what was released. If the fit is interrupted, the same fit with the same file goes on from there,
+            and pays for nothing twice; when it is done, the file is removed. For the operator's eyes.
         gate : callable, default=Gate
             For audits: makes this fit's gate, one that watches what passes.
 
@@ -115,8 +120,10 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
             self._warn_of_scales(people)
-            with self._paid_from(ledger) as book:
+            kept = self._kept_in(checkpoint, people, ledger, gate)
+            with self._paid_from(ledger) if kept is None else kept as book:
                 opened = gate(*self._behind_the_gate(book))
+                opened = opened if kept is None else kept.gate(opened)
                 if isinstance(people, Unencoded):
                     people, self._left = discovered(people, opened, self._budget())
                 self._remember_columns(given if X is not given else people)
@@ -124,6 +131,8 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             if gate is not Gate:  # somebody looked behind it
                 board = replace(board, statement=replace(board.statement, simulated=True))
             self.billboard_ = name_each_other(board, book)
+            if kept is not None:
+                kept.done()
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
             raise
@@ -152,6 +161,16 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _kept_in(self, checkpoint: Any, people: Population, ledger: Any, gate: Any) -> Checkpoint | None:
+        if checkpoint is None:
+            return None
+        if gate is not Gate:
+            raise InputError("gate= is for audits, which nobody resumes. Fit without checkpoint=.")
+        if not hasattr(self, "epsilon") and self._personal is None:
+            raise InputError(f"{type(self).__name__} releases nothing that a checkpoint could keep. Fit without it.")
+        described = description_of(self, people, self._personal, self._budget())
+        return Checkpoint(checkpoint, described, ledger, lambda: self._paid_from(ledger))
 
     def _paid_from(self, ledger: Ledger | SharedLedger | None) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__

@@ -41,6 +41,7 @@ class OpenReservation:
     charges: int = 0
     rounds: int = 0  # of sampled training; then nothing of the above is booked
     steps: tuple[tuple[Step, int], ...] = ()  # sampled steps charged so far
+    claim: str = ""  # of the process that has resumed the fit; nobody else may charge or settle it by way of a fit
 
     def with_charge(self, release: Mapping[str, Any]) -> "OpenReservation":
         """After one more recorded release; ``ValueError`` where what is left does not cover it."""

@@ -76,7 +76,16 @@ def _refusals_are_told(connection: Connection) -> None:
     """The tables stay as they are. From here on events of the kind "refused" may occur, which older versions cannot read."""
 
 
-MIGRATIONS: tuple[Callable[[Connection], None], ...] = (_first, _boards_are_named, _refusals_are_told)
+def _fits_are_resumed(connection: Connection) -> None:
+    """The tables stay as they are. From here on events of the kind "claim" may occur, which older versions cannot read."""
+
+
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
+    _first,
+    _boards_are_named,
+    _refusals_are_told,
+    _fits_are_resumed,
+)
 
 
 def latest_version() -> int:
