@@ -99,6 +99,8 @@ class Checkpoint:
         if problem is None:
             if self._book is not None:
                 self._book.settle()  # an error here keeps the journal: the same fit again finishes what is left
+            if self._ours:
+                self.journal.close()
             return
         useless = not self.journal.entries or isinstance(problem, InputError | BudgetError)
         try:

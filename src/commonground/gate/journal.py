@@ -1,6 +1,6 @@
 """A journal: what a fit has released so far, in a file from which a later process goes on. One record after the other.
 
-A record is a line of JSON and the bytes of a value, with a checksum that also covers everything before it:
+A record is a line of JSON and the bytes of a value, with checksums that also cover everything before it:
 
     fit       what is fitted, in public words; the first record
     payer     the population and the reservation that pay, where a ledger does
@@ -15,7 +15,6 @@ import fcntl
 import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from commonground.errors import CheckpointError
 from commonground.files import PRIVATE, sync_folder
 
 FORMAT = "commonground journal 1"
-_FIRST = re.compile(rb'\A([0-9a-f]{0,64}\Z|[0-9a-f]{64} \Z|[0-9a-f]{64} \{"kind": "fit")')  # cut off anywhere
+_BEGINNING = b' {"kind": "fit"'  # after a checksum
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,14 @@ class Journal:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._handle = -1
         self.path = Path(path)
         self.description: dict[str, Any] | None = None
         self.payer: tuple[str, str] | None = None
         self.claims: list[str] = []
         self.entries: list[Entry] = []
         self._digest = hashlib.sha256(FORMAT.encode()).digest()
-        self._handle = self._opened()
+        self._handle = self._locked_file()
         try:
             self._read()
         except BaseException:
@@ -142,6 +142,9 @@ class Journal:
             os.close(self._handle)
             self._handle = -1
 
+    def __del__(self) -> None:
+        self.close()
+
     def remove(self) -> None:
         """The fit is done, or nothing of it is worth keeping."""
         self.path.unlink(missing_ok=True)
@@ -149,7 +152,7 @@ class Journal:
 
     # ---- the file ----------------------------------------------------------------------------------------------------
 
-    def _opened(self) -> int:
+    def _locked_file(self) -> int:
         try:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
         except OSError as problem:
@@ -166,8 +169,9 @@ class Journal:
         return handle
 
     def _append(self, kind: str, facts: Mapping[str, Any], payload: bytes = b"") -> None:
-        body = json.dumps({"kind": kind, "bytes": len(payload), **facts})
-        digest = hashlib.sha256(self._digest + body.encode() + payload).digest()
+        octets = {"bytes": len(payload), "sha256": hashlib.sha256(payload).hexdigest()}
+        body = json.dumps({"kind": kind, **octets, **facts})
+        digest = hashlib.sha256(self._digest + body.encode()).digest()
         record = f"{digest.hex()} {body}\n".encode() + payload
         start = os.fstat(self._handle).st_size
         try:
@@ -191,29 +195,30 @@ class Journal:
             for kind, facts, payload in self._records(file, size):
                 self._understood(kind, facts, payload)
                 sound = file.tell()
-        if sound == 0 and not _FIRST.match(os.pread(self._handle, 4096, 0)):  # never cut somebody else's file
+        head = os.pread(self._handle, 64 + len(_BEGINNING), 0)
+        if head[:64].strip(b"0123456789abcdef") or not _BEGINNING.startswith(
+            head[64:]
+        ):  # never cut somebody else's file
             raise self._damaged("it does not begin like one")
         if sound < size:
             os.ftruncate(self._handle, sound)
             os.fsync(self._handle)
 
     def _records(self, file: Any, size: int) -> Iterator[tuple[str, dict[str, Any], bytes]]:
-        while line := file.readline():
-            try:
-                stored, body = line[:64].decode("ascii"), line[65:-1].decode("utf-8")
-                facts = json.loads(body)
-                n_bytes = int(facts.pop("bytes"))
-                payload = file.read(n_bytes)
-                digest = hashlib.sha256(self._digest + body.encode() + payload).digest()
-                whole = line.endswith(b"\n") and len(payload) == n_bytes and digest.hex() == stored
-            except (ValueError, KeyError, TypeError, AttributeError):
-                whole = False
-            if not whole:
+        """All of them but a last one that is cut off, whose value was handed to nobody."""
+        while (line := file.readline()).endswith(b"\n"):
+            stored, body = line[:65], line[65:-1]
+            digest = hashlib.sha256(self._digest + body).digest()
+            if f"{digest.hex()} ".encode() != stored:
+                raise self._damaged(f"in the record after release {len(self.entries)}")
+            facts = json.loads(body)
+            payload = file.read(facts["bytes"])
+            if hashlib.sha256(payload).hexdigest() != facts["sha256"]:
                 if file.tell() < size:
-                    raise self._damaged(f"record {len(self.entries) + len(self.claims) + 1} or the one after it")
-                return  # the last one, cut off: its value was handed to nobody
+                    raise self._damaged(f"in the value after release {len(self.entries)}")
+                return
             self._digest = digest
-            yield facts.pop("kind"), facts, payload
+            yield facts["kind"], facts, payload
 
     def _understood(self, kind: str, facts: dict[str, Any], payload: bytes) -> None:
         try:
