@@ -30,6 +30,7 @@ from typing import Any
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.billboard.in_ledger import problem_with
+from commonground.gate.journal import Journal
 from commonground.gate.journalled import JournalledGate
 from commonground.ledger import DurableLedger
 from commonground.ledger.releases import cost_of
@@ -75,8 +76,10 @@ def train_to_the_end(address: str, folder: str) -> None:
     (Path(folder) / "started").touch()
     people = DurableLedger(address).population(PEOPLE)
     model = cg.PrivateFedRep(2, DECLARED.epsilon, DECLARED.delta, keep_heads=False)
-    board = model.fit(users, ledger=people, checkpoint=Path(folder) / "journal").billboard_
+    journal = Journal(Path(folder) / "journal")  # as `train` does: it stays until the board is written
+    board = model.fit(users, ledger=people, checkpoint=journal).billboard_
     board.save(Path(folder) / "board")
+    journal.remove()
 
 
 def kill_and_resume(address: str, kills: int, within: float, seed: int) -> Resumed:

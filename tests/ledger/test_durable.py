@@ -370,7 +370,10 @@ def test_a_clock_that_goes_back_changes_nothing(address: str, monkeypatch: pytes
 def test_a_newer_schema_is_refused(address: str) -> None:
     opened(address)
     tamper(address, "UPDATE commonground_ledger SET schema_version = 99")
-    with pytest.raises(LedgerError, match=rf"schema version 99, newer than the {schema.latest_version()} known here\. Update commonground"):
+    with pytest.raises(
+        LedgerError,
+        match=rf"schema version 99, newer than the {schema.latest_version()} known here\. Update commonground",
+    ):
         again(address)
     with pytest.raises(LedgerError, match="newer"):
         DurableLedger(address, create=True)
