@@ -123,6 +123,9 @@ def train(
         Path | None, typer.Option(help="Folder for copies of rows, seen by all nodes of a cluster; removed afterwards.")
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key to sign the board with; see `keys new`.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="An earlier billboard to go on from (its folder); see docs/refit.md.")
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File from which the same command goes on if interrupted; OUT.checkpoint by default."),
@@ -145,6 +148,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    from commonground.billboard.board import Billboard
     from commonground.billboard.signing import SigningKey
     from commonground.cli import train as training
     from commonground.cli.ledger import population_for_training
@@ -152,6 +156,7 @@ def train(
     from commonground.cli.tables import people_in
 
     key = SigningKey.of(sign)  # before anything is spent
+    old = None if start is None else Billboard.load(start)
     context.with_resource(training.free_place(out, force or dry_run))
     journal = context.with_resource(training.journal_at(checkpoint, out, no_checkpoint or dry_run))
     payer = population_for_training(ledger, population, out, journal)
@@ -164,11 +169,11 @@ def train(
         "device": device, "simulation_seed": simulation_seed,
     }  # fmt: skip
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
-    look = training.look_first(chosen, people, out, payer, any_scales=any_scales, useless=refuse_if_useless)
+    look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:
         training.show_dry_run(look, as_json)
         return
-    board = training.fitted(chosen, people, payer, any_scales, journal)
+    board = training.fitted(chosen, people, payer, any_scales, journal, old)
     board.save(out, sign=key)
     if journal is not None:
         journal.remove()

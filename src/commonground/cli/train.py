@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
+from commonground.billboard.board import Billboard
 from commonground.billboard.files import has_board, place_for_board
 from commonground.cli.options import print_json
 from commonground.data.population import Population
@@ -25,6 +26,7 @@ from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
 from commonground.estimators.discovery import SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
+from commonground.estimators.fedrep.start import start_from
 from commonground.estimators.scales import advice
 from commonground.gate.journal import Journal
 from commonground.ledger import Population as LedgerPopulation
@@ -98,6 +100,7 @@ class DryRun:
     out: Path
     payer: LedgerPopulation | None
     verdict: bool | None
+    start: Billboard | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -118,7 +121,7 @@ class DryRun:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return same.fit(stand_in).billboard_.statement.events
+                return same.fit(stand_in, start=self.start).billboard_.statement.events
             except InputError:
                 raise
             except Exception:  # made-up people are no reason to fail; the list is then left out
@@ -188,20 +191,24 @@ class DryRun:
 
 
 def look_first(
-    model: Any, people: Population, out: Path, payer: LedgerPopulation | None, *, any_scales: bool, useless: bool
+    model: Any, people: Population, out: Path, payer: LedgerPopulation | None, start: Billboard | None = None, *,
+    any_scales: bool, useless: bool,
 ) -> DryRun:  # fmt: skip
     """All that can be said before anything is spent; refusals are errors."""
+    if start is not None and not isinstance(people, Unencoded):  # whose features are not known yet
+        start_from(start, people, getattr(model, "simulation_seed", None) is not None)
     if not any_scales:
         refuse_hidden_scales(model, people)
     verdict = expected_to_pay(model, people)
     if useless:
         refuse_if_useless(verdict, people)
-    return DryRun(model, people, out, payer, verdict)
+    return DryRun(model, people, out, payer, verdict, start)
 
 
 def fitted(
-    model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool, journal: Journal | None
-) -> Any:
+    model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool, journal: Journal | None,
+    start: Billboard | None,
+) -> Any:  # fmt: skip
     kept = {} if journal is None or not hasattr(model, "epsilon") else {"checkpoint": journal}
     if journal is not None and journal.entries:
         typer.echo(f"Going on from {journal.path}: {len(journal.entries)} releases were made before.", err=True)
@@ -211,7 +218,7 @@ def fitted(
 
             warnings.simplefilter("ignore", ScaleWarning)
         warnings.simplefilter("always", SharingWarning)
-        return model.fit(people, ledger=payer, **kept).billboard_
+        return model.fit(people, ledger=payer, start=start, **kept).billboard_
 
 
 def show_dry_run(dry: DryRun, as_json: bool) -> None:

@@ -67,6 +67,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
     user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
     heads_: HeadTable | None  # private: row j belongs to person j alone; None with keep_heads=False or another engine
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
+    _start: Billboard | None = None  # of a refit, while it is made
     _left: Budget | None = None  # of the declared budget, after values of categories were paid for
 
     def fit(
@@ -77,6 +78,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         *,
         ledger: Ledger | SharedLedger | None = None,
         checkpoint: Any = None,
+        start: Billboard | None = None,
         gate: Callable[[Ledger, Randomness], Gate] = Gate,
     ) -> Self:
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays.
@@ -94,6 +96,9 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         checkpoint : str or os.PathLike, default=None
             A file that keeps what was released. If the fit is interrupted, the same fit with the same file goes on from there,
             and pays for nothing twice; when it is done, the file is removed. For the operator's eyes.
+        start : Billboard, default=None
+            An earlier billboard to go on from, on the same features: public, so it costs nothing. First estimates are left out,
+            and the budget goes to improving it. Who is in ``X`` may have changed, and so may the rows.
         gate : callable, default=Gate
             For audits: makes this fit's gate, one that watches what passes.
 
@@ -108,6 +113,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
         asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
+        asked["start"] = start is not None
         require(self._variant, asked)
         if getattr(self, "recipe", "default") not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
@@ -116,7 +122,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         )
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
-        before = self._personal
+        before, self._start = self._personal, start
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
             self._warn_of_scales(people)
@@ -137,7 +143,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             self._personal = before  # what an earlier fit has spent stays known
             raise
         finally:
-            self._left = None
+            self._left = self._start = None
         self.user_ids_ = people.ids if people.rows_are_here else None
         self._place = _Places(self.user_ids_)
         keep = getattr(self, "keep_heads", True) and people.rows_are_here

@@ -177,6 +177,7 @@ def description_of(
         "sparse": people.sparse,
         "who they are": _checksum(people.ids) if people.rows_are_here else None,
         "their own budgets": None if personal is None else _checksum(personal.epsilons),
+        "start": None if model._start is None else model._start.fingerprint,
         "version": version("commonground"),
     }
 
