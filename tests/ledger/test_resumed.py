@@ -15,6 +15,8 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import GaussianEvent
 from commonground.billboard.in_ledger import problem_with
 from commonground.errors import BudgetError, CheckpointError, LedgerError
+from commonground.estimators.altmin.paper import AltMinSettings
+from commonground.gate.journal import Journal
 from commonground.gate.journalled import JournalledGate
 from commonground.ledger import DurableLedger, Population
 from commonground.ledger.releases import as_charged
@@ -76,6 +78,29 @@ def test_a_resumed_fit_finishes_within_its_own_reservation(
     assert problem_with(tmp_path / "board", DurableLedger(address)) is None
     with pytest.raises(BudgetError, match=r"has ε = .* left"):
         fit(people, tmp_path / "j")
+
+
+def test_groups_that_are_paid_for_by_the_first_are_so_after_an_interruption(
+    people: Population, address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P1's disjoint groups: more releases than charges, and the journal knows which are which."""
+    model = cg.PrivateAltMin(1, 1.0, recipe="paper", paper_settings=AltMinSettings(n_rounds=3, schedule="groups"))
+    keep, handed = JournalledGate._keep, [0]
+
+    def keeps(self: JournalledGate, *what: Any) -> None:
+        keep(self, *what)
+        handed[0] += 1
+        if handed[0] == 5:
+            raise PlugError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(JournalledGate, "_keep", keeps)
+        with pytest.raises(PlugError):
+            model.fit(USERS, ledger=people, checkpoint=tmp_path / "j")
+    charged = [entry.charged for entry in Journal(tmp_path / "j").entries]
+    assert len(charged) == 5 > sum(charged) == len(of_kind(people, "charge"))
+    board = model.fit(USERS, ledger=people, checkpoint=tmp_path / "j").billboard_
+    assert [e["event"] for e in of_kind(people, "charge")] == [as_charged(e) for e in board.statement.events]
 
 
 def test_a_copy_of_the_journal_cannot_go_on_beside_it(

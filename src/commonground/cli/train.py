@@ -52,7 +52,8 @@ def journal_at(checkpoint: Path | None, out: Path, none: bool) -> Iterator[Journ
     if none:
         yield None
         return
-    journal = Journal(checkpoint or out.with_name(f"{out.name or 'board'}.checkpoint"))
+    beside = out if out.name else out.absolute()
+    journal = Journal(checkpoint or beside.with_name(f"{beside.name}.checkpoint"))
     try:
         yield journal
     finally:

@@ -70,6 +70,7 @@ LEVEL_SEEN = (
 MOST_FOR_LEVEL = 40.0  # times what many people pay
 LOOKS_AT_START = 2  # at the prior, once there are directions
 LOOKS_AT_OLD = 1  # at the prior of an earlier board, before its rounds
+OLD_DOUBT = 0.1  # by how much that is expected to be off, unless it stands out
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
 _LIKELIEST = 0.02, 0.98  # shares of yes beyond which a level of labels is not believed
@@ -198,7 +199,8 @@ def default_recipe(
                 return _finished(seen, model, unknown)
             model = with_directions(model, directions, curvature)
         for t in range(LOOKS_AT_START if start is None else LOOKS_AT_OLD):
-            model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", FIRST_DOUBT)
+            doubt = FIRST_DOUBT if start is None else OLD_DOUBT
+            model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", doubt)
         gradients = partial(_gradients, users, False, 0.0)
         edge = locate_sizes(partial(gradients, model), gate, mu["locate"], "embedding")
         noise_before, last, t = model.noise, n_rounds or FIRST_ROUNDS, 0
@@ -214,7 +216,8 @@ def default_recipe(
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name)
                 edge = gradient.edge
-                step = seen.signal_in(gradient.value.T, gradient.noise_std, signal_share)
+                found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
+                step = seen.signal_in(found, gradient.noise_std, signal_share)
                 U = model.embedding + STEP / (gradient.people * curvature) * step
                 model = replace(model, embedding=np.ascontiguousarray(U))
             t += 1
@@ -222,7 +225,8 @@ def default_recipe(
             if t == last or t % LOOK_EVERY == 0:
                 in_this_part = last if n_rounds or t <= FIRST_ROUNDS else last - FIRST_ROUNDS
                 mu_look = mu["later prior"] * (part / -(-in_this_part // LOOK_EVERY)) ** 0.5
-                model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", LATER_DOUBT)
+                doubt = LATER_DOUBT if start is None else OLD_DOUBT
+                model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", doubt)
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)
     return _finished(seen, model, unknown)
@@ -369,6 +373,12 @@ def _better_mean(
     share = sure_share(last, gradient.noise_std, 1) if constant else 0.0
     level = share * float(last.sum()) * constant / (gradient.people * curvature) if constant else 0.0
     return replace(model, coef=model.slopes + step, intercept=model.intercept + level)
+
+
+def _across(gradient: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """What turns an old embedding, less what would only stretch it: its scale is known from many people's looks, to be kept."""
+    Q = np.linalg.qr(U)[0]
+    return np.asarray(gradient - Q @ (Q.T @ gradient))
 
 
 def _gradients(users: Population, of_mean: bool, constant: float, model: SharedModel, lowest: int) -> BinnedSums:
