@@ -20,6 +20,7 @@ from commonground.cli.options import AsJson, Board, Delta, print_json
 
 SIMULATED = 4000  # people at most; for more, the noise is made as much smaller as it would be among them
 EVALUATED = 1000  # people whose error is computed
+LOOKS = 12  # a year, at least, at the error
 TIMES_EPSILON = (0.25, 0.5, 1.0, 2.0)  # for one fit, of which the error is told, too
 
 
@@ -31,7 +32,7 @@ class Year:
     epsilon_each: float
     rmse: float  # averaged over the year, noise of labels included
     rmse_from_scratch: float  # the same without start=, for as many refits
-    times: tuple[float, ...]  # in years, in the middle between refits
+    times: tuple[float, ...]  # in years
     rmses: tuple[float, ...]
 
 
@@ -125,8 +126,10 @@ def play(
             time = at / refits
             crowd = world.rows(world.own_parts(present, seed + 10 + at), time, rows, seed + 10 + at)
             now = _refitted(now if starts else None, board, crowd, each.mu * n / present, seed + at)
-            times.append(time + 0.5 / refits)
-            errors.append(rmse(now, times[-1]))
+            looks = math.ceil(LOOKS / refits)
+            for look in range(looks):
+                times.append(time + (look + 0.5) / looks / refits)
+                errors.append(rmse(now, times[-1]))
             advance()
         return times, errors
 
