@@ -209,6 +209,12 @@ def test_a_charge_pays_for_its_own_release_only(people: Population) -> None:
     assert len(of_kind(people, "charge")) == 2
 
 
+def test_a_fit_that_is_refused_leaves_no_file(people: Population, tmp_path: Path) -> None:
+    with pytest.raises(BudgetError, match="asks for"):
+        cg.SingleModel(3.0).fit(USERS, ledger=people, checkpoint=tmp_path / "j")
+    assert not (tmp_path / "j").exists()
+
+
 def test_another_ledger_is_refused(people: Population, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     interrupted(people, tmp_path / "j", 3, monkeypatch, written=True)
     other = DurableLedger(tmp_path / "other.db", create=True).open_population("p", Budget(9.0, 1e-6))

@@ -70,7 +70,8 @@ class Checkpoint:
             self.journal.begin({**self._description, "ledger": getattr(self._payer, "name", None)})
             self._book = None if self._payer is None else self._reservation(self._payer)
         except BaseException:
-            self.journal.close()
+            nothing = self.journal.payer is None and not self.journal.entries
+            self.journal.remove() if nothing else self.journal.close()
             raise
         return self._book
 
