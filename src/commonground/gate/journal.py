@@ -116,10 +116,16 @@ class Journal:
         entry : Entry
             With its value after the noise.
         """
-        self.entries.append(entry)
         value = np.ascontiguousarray(entry.value)
         facts = {"event": entry.event.as_dict(), "charged": entry.charged, "state": entry.state}
-        self._append("release", {**facts, "dtype": value.dtype.str, "shape": value.shape}, value.tobytes())
+        self.entries.append(
+            entry
+        )  # first: an interruption in between must not make it seem that there is nothing to keep
+        try:
+            self._append("release", {**facts, "dtype": value.dtype.str, "shape": value.shape}, value.tobytes())
+        except CheckpointError:
+            self.entries.pop()
+            raise
 
     def how_to_give_up(self) -> str:
         """What an operator does who will not resume it.
