@@ -25,6 +25,10 @@ class LedgerError(CommongroundError):
     """A ledger that cannot be read, written or believed. Nothing is released on doubt."""
 
 
+class CheckpointError(CommongroundError):
+    """The file of an interrupted fit that cannot be read, written or continued by this one."""
+
+
 class EngineError(CommongroundError):
     """Workers that cannot be reached, or were lost and could not be replaced."""
 

@@ -65,3 +65,30 @@ def population_mse(billboard: "Billboard | np.ndarray", users: Users, truth: "Tr
         error = heads @ embedding.T - truth.heads[people] @ truth.embedding.T + (0.0 if mean is None else mean)
         total += float((error**2).sum() + ((own + intercept) ** 2).sum())
     return total / users.n_users + truth.noise**2
+
+
+def error_of_heads(board: Billboard, users: Users, coefficients: np.ndarray, intercepts: np.ndarray) -> float:
+    """The expected squared error on a fresh row (x ~ N(0, I)), averaged over people, beyond the noise of labels.
+
+    Parameters
+    ----------
+    board : Billboard
+        On which heads are fitted, from people's own rows.
+    users : Users
+        Whose rows these are.
+    coefficients : array of shape (n, d)
+        Everybody's true ones, in the order of ``users``.
+    intercepts : array of shape (n,)
+        And true intercepts.
+
+    Returns
+    -------
+    float
+    """
+    total, mean = 0.0, 0.0 if board.mean is None else board.mean
+    for block in users.blocks():
+        people = slice(block.first, block.first + block.n_users)
+        table = board.head_kind.on_shared_part_only.fit(block, board)
+        error = table.weights @ board.embedding.T + mean - coefficients[people]
+        total += float((error**2).sum() + ((table.intercepts + board.intercept - intercepts[people]) ** 2).sum())
+    return total / users.n_users

@@ -1,6 +1,8 @@
 """Signals to a real process that trains on a durable ledger: one line, 130 or 143, nothing left booked, no board half-written."""
 
 import contextlib
+import json
+import re
 import signal
 import subprocess
 import sys
@@ -14,6 +16,9 @@ import pytest
 
 from commonground import interrupts
 from commonground.accounting.budgets import Budget
+from commonground.accounting.events import GaussianEvent
+from commonground.cli.ledger import _settle_own
+from commonground.gate.journal import Entry, Journal
 from commonground.interrupts import Interrupts, before_the_end
 from commonground.ledger import DurableLedger
 
@@ -38,7 +43,17 @@ def test_an_interrupted_training_says_so_and_gives_back_what_it_did_not_spend(
     number: signal.Signals, table: Path, tmp_path: Path
 ) -> None:
     people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(1000.0, 1e-6))
-    paid = ["--ledger", str(tmp_path / "l.db"), "--population", "p", "--epsilon", "1", "--rounds", "1000"]
+    paid = [
+        "--ledger",
+        str(tmp_path / "l.db"),
+        "--population",
+        "p",
+        "--epsilon",
+        "1",
+        "--rounds",
+        "1000",
+        "--no-checkpoint",
+    ]
     for events, seconds in MOMENTS:
         before, charged = len(people.events()), people.account().charged
         command = [sys.executable, "-c", START, "train", str(table), "--out", str(tmp_path / "board"), *paid, "--json"]
@@ -54,6 +69,42 @@ def test_an_interrupted_training_says_so_and_gives_back_what_it_did_not_spend(
         assert not people.account().open, "the reservation is settled"
         assert events < 3 or people.account().charged > charged, "what was charged stays charged"
         assert not (tmp_path / "board").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
+def test_an_interrupted_training_goes_on_with_the_same_command(
+    number: signal.Signals, table: Path, tmp_path: Path
+) -> None:
+    """The budget is enough for one training."""
+    people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(1.0, 1e-6))
+    paid = ["--ledger", str(tmp_path / "l.db"), "--population", "p", "--epsilon", "1"]
+    board, kept = tmp_path / "board", tmp_path / "board.checkpoint"
+    command = [sys.executable, "-c", START, "train", str(table), "--out", str(board), *paid, "--json"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while len(people.events()) < 12 and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + number, err
+    (reservation,) = people.account().open
+    said, releases, so_far = err.splitlines(), people.account().open[reservation].charges, people.account().charged
+    assert len(said) == 1
+    assert re.match(
+        rf"interrupted: by {number.name}, before there was a result. \d+ releases are kept in {re.escape(str(kept))}: the same "
+        rf"again goes on from there. Reservation {reservation} of population 'p' stays booked for it; to give back what is left "
+        rf"of that: commonground ledger settle LEDGER {reservation} --population p$",
+        said[0],
+    )
+    assert out == ""
+    assert not board.exists()
+    again = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert f"Going on from {kept}: " in again.stderr
+    events = json.loads(again.stdout)["events"]
+    account = people.account()
+    assert not account.open
+    assert not kept.exists()
+    assert account.charged > so_far
+    assert sum(json.loads(body)["kind"] == "charge" for body, _ in people.events()) == len(events) > releases
 
 
 def test_compiled_code_that_turns_an_interruption_into_another_error_is_understood(
@@ -115,12 +166,23 @@ def test_a_reservation_that_was_not_settled_on_the_way_is_settled_at_the_end(
     monkeypatch.setattr(Reservation, "__exit__", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     Path("t.csv").write_text("user_id,a,b,c,y\n" + "".join(f"{i // 2},{i % 3},{i % 5},{i % 7},1\n" for i in range(40)))
-    paid = ["--ledger", "l.db", "--population", "p", "--rounds", "1"]
+    paid = ["--ledger", "l.db", "--population", "p", "--rounds", "1", "--no-checkpoint"]
     monkeypatch.setattr("sys.argv", ["commonground", "train", "t.csv", "--out", "b", "--json", *paid])
     with pytest.raises(SystemExit) as stop:
         cli.main()
     assert not stop.value.code
     assert list(people.account().open) == [other.id]
+
+
+def test_what_a_journal_goes_on_with_is_not_settled(tmp_path: Path) -> None:
+    people = DurableLedger(tmp_path / "l.db", create=True).open_population("p", Budget(10.0, 1e-6))
+    to_go_on, other = people.reserve(Budget(1.0, 1e-6)), people.reserve(Budget(1.0, 1e-6))
+    journal = Journal(tmp_path / "j")
+    journal.begin({})
+    journal.pay_from("p", to_go_on.id)
+    journal.write(Entry(GaussianEvent("z", 0.1, 1.0, 11.0, 1, False), np.zeros(1), True, None))
+    _settle_own(people, set(), journal)
+    assert list(people.account().open) == [to_go_on.id] != [other.id]
 
 
 def test_what_is_done_before_the_end_is_not_interrupted() -> None:

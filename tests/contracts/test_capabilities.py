@@ -111,6 +111,12 @@ class TestWhatTheTableSays:
         holds(name, "federation", lambda: clone(ESTIMATORS[name]).fit(people))
 
     @each
+    def test_start(self, name: str) -> None:
+        X, y, ids = rows()
+        board = clone(ESTIMATORS["PrivateFedRep"]).fit(X, y, users=ids).billboard_
+        holds(name, "start", lambda: clone(ESTIMATORS[name]).fit(X, y, users=ids, start=board))
+
+    @each
     def test_ledger(self, name: str) -> None:
         X, y, ids = rows()
         model = clone(ESTIMATORS[name])

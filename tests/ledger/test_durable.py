@@ -370,7 +370,10 @@ def test_a_clock_that_goes_back_changes_nothing(address: str, monkeypatch: pytes
 def test_a_newer_schema_is_refused(address: str) -> None:
     opened(address)
     tamper(address, "UPDATE commonground_ledger SET schema_version = 99")
-    with pytest.raises(LedgerError, match=r"schema version 99, newer than the 4 known here\. Update commonground"):
+    with pytest.raises(
+        LedgerError,
+        match=rf"schema version 99, newer than the {schema.latest_version()} known here\. Update commonground",
+    ):
         again(address)
     with pytest.raises(LedgerError, match="newer"):
         DurableLedger(address, create=True)
@@ -405,7 +408,7 @@ def test_an_older_ledger_is_brought_up_to_date(address: str, monkeypatch: pytest
     assert again(address).account() == before
     tamper(address, "INSERT INTO commonground_extra VALUES (1)")
     monkeypatch.setattr(schema, "MIGRATIONS", steps)
-    with pytest.raises(LedgerError, match="schema version 5, newer than the 4"):
+    with pytest.raises(LedgerError, match=r"schema version \d+, newer than the \d+ known"):
         again(address)
 
 

@@ -1,5 +1,6 @@
 """What can be audited: every private estimator at a small size, made from one claim (ε, δ) and one noise seed."""
 
+import functools
 import re
 import warnings
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from commonground.audit.gates import Recorder
 from commonground.audit.neighbours import TARGET
 from commonground.billboard.board import Billboard
 from commonground.data.users import Users
+from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.altmin.paper import AltMinSettings
@@ -74,6 +76,23 @@ def _fedrep_choice(claim: Claim, users: Users, seed: int | None, watch: Recorder
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed
     ).fit(users, gate=watch.gate)  # fmt: skip
+
+
+def _fedrep_refit(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    """From an earlier board, which is public: made of people who are nobody."""
+    model = PrivateFedRep(
+        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
+    )
+    return model.fit(users, gate=watch.gate, start=_earlier_board(users.n_features, claim.rank))
+
+
+@functools.lru_cache(maxsize=8)
+def _earlier_board(n_features: int, rank: int) -> Billboard:
+    people, _ = make_shared_subspace(60, rows_per_user=8, n_features=n_features, rank=rank, noise=0.5, seed=1)
+    board = PrivateFedRep(rank, 50.0, n_rounds=2, keep_heads=False, simulation_seed=1).fit(people).billboard_
+    return replace(
+        board, statement=replace(board.statement, simulated=False)
+    )  # it protects those whom it is made of: none
 
 
 def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -234,6 +253,7 @@ RECIPES = {
     recipe.name: recipe
     for recipe in (
         Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
+        Recipe("fedrep-refit", "PrivateFedRep from an earlier board", "aligned", _fedrep_refit),
         Recipe("fedrep-choice", "PrivateFedRep with everybody's choice of a model", "aligned", _fedrep_choice),
         Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
         Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep_few),

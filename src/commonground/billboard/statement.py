@@ -233,6 +233,11 @@ class Statement(BaseStatement):
         )
         if self.custody:
             paragraph += f" {self.custody}"
+        if "start" in self.parameters:
+            paragraph += (
+                f" It goes on from the earlier board {self.parameters['start'][:12]}…, whose cost comes on top for whoever was "
+                "in both."
+            )
         if self.sharing_pays is False:
             paragraph += (
                 " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "

@@ -123,6 +123,16 @@ def train(
         Path | None, typer.Option(help="Folder for copies of rows, seen by all nodes of a cluster; removed afterwards.")
     ] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key to sign the board with; see `keys new`.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="An earlier billboard to go on from (its folder); see docs/refit.md.")
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File from which the same command goes on if interrupted; OUT.checkpoint by default."),
+    ] = None,
+    no_checkpoint: Annotated[
+        bool, typer.Option("--no-checkpoint", help="Keep none: what an interrupted training has spent is lost.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be released, who pays and where it goes; spend nothing.")
     ] = False,
@@ -138,6 +148,7 @@ def train(
     as_json: AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
+    from commonground.billboard.board import Billboard
     from commonground.billboard.signing import SigningKey
     from commonground.cli import train as training
     from commonground.cli.ledger import population_for_training
@@ -145,8 +156,10 @@ def train(
     from commonground.cli.tables import people_in
 
     key = SigningKey.of(sign)  # before anything is spent
+    old = None if start is None else Billboard.load(start)
     context.with_resource(training.free_place(out, force or dry_run))
-    payer = population_for_training(ledger, population, out)
+    journal = context.with_resource(training.journal_at(checkpoint, out, no_checkpoint or dry_run))
+    payer = population_for_training(ledger, population, out, journal)
     people = people_in(
         table, user=user, label=label, schema=schema, label_range=label_range, features=features, item=item, items=items,
         budget=budget, engine=engine, address=address, scratch=scratch, verbose=not as_json,
@@ -156,12 +169,14 @@ def train(
         "device": device, "simulation_seed": simulation_seed,
     }  # fmt: skip
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
-    look = training.look_first(chosen, people, out, payer, any_scales=any_scales, useless=refuse_if_useless)
+    look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:
         training.show_dry_run(look, as_json)
         return
-    board = training.fitted(chosen, people, payer, any_scales)
+    board = training.fitted(chosen, people, payer, any_scales, journal, old)
     board.save(out, sign=key)
+    if journal is not None:
+        journal.remove()
     _show_statement(board, as_json, out)
     if payer is not None and not as_json:
         typer.echo(payer.left_in_words())

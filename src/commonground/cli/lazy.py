@@ -15,6 +15,7 @@ IN_A_LINE = {
     "schema": "Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published.",
     "train": "Learn the shared part from everybody's rows and publish it as a billboard.",
     "statement": "Verify a billboard and print what it guarantees, to whom, and every release it rests on.",
+    "plan": "What refits under one yearly budget would bring: error by ε and number of refits, from a board; no rows are read.",
     "report": "One page to look at and sign: the guarantee in words and numbers, where the budget went, what is published.",
     "page": "A page on which a person makes her own model in her browser; nothing leaves it, and the browser sees to it.",
     "serve": "Look at that page from this machine alone (loopback); ends with Ctrl-C.",
@@ -33,6 +34,7 @@ IN_A_LINE = {
 
 # Commands, or groups of them, with a file of their own.
 _ELSEWHERE = {
+    "plan": ("plan", "plan"),
     "report": ("report", "report"),
     "page": ("report", "page"),
     "serve": ("report", "serve"),

@@ -22,6 +22,7 @@ from commonground.files import PRIVATE, replacing
 from commonground.interrupts import before_the_end
 
 if TYPE_CHECKING:  # loaded when a command runs
+    from commonground.gate.journal import Journal
     from commonground.ledger import DurableLedger, Population
 
 ledger_app = typer.Typer(
@@ -257,7 +258,9 @@ for command in (join, leave, person):
     ledger_app.command()(command)
 
 
-def population_for_training(ledger: str | None, population: str | None, out: Path) -> "Population | None":
+def population_for_training(
+    ledger: str | None, population: str | None, out: Path, journal: "Journal | None" = None
+) -> "Population | None":
     """The population that pays for `train`; no budget may be spent on a result that has no place to go."""
     if (ledger is None) != (population is None):
         raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
@@ -271,16 +274,20 @@ def population_for_training(ledger: str | None, population: str | None, out: Pat
     refuse_older_than_boards(people, out)
     refuse_older_than_boards(people, out.absolute().parent)
     known = set(people.account().open)
-    before_the_end(lambda: _settle_own(people, known))
+    before_the_end(lambda: _settle_own(people, known, journal))
     return people
 
 
-def _settle_own(people: "Population", known: Set[str]) -> None:
-    """Give back what this process booked and did not charge, should an interruption have come in the way of it."""
+def _settle_own(people: "Population", known: Set[str], journal: "Journal | None") -> None:
+    """Give back what this process booked and did not charge, should an interruption have come in the way of it.
+
+    Not what a journal with releases in it is to go on with.
+    """
+    kept = {journal.payer[1]} if journal is not None and journal.payer is not None and journal.entries else set()
     me = f"{socket.gethostname()}:{os.getpid()}"
     try:
         for booking in people.account().open.values():
-            if booking.by == me and booking.id not in known:
+            if booking.by == me and booking.id not in known | kept:
                 people.settle(booking.id)
     except LedgerError as unsettled:
         warnings.warn(

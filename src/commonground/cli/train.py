@@ -17,6 +17,7 @@ from sklearn.base import clone
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
+from commonground.billboard.board import Billboard
 from commonground.billboard.files import has_board, place_for_board
 from commonground.cli.options import print_json
 from commonground.data.population import Population
@@ -25,7 +26,10 @@ from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
 from commonground.estimators.discovery import SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
+from commonground.estimators.fedrep.start import start_from
 from commonground.estimators.scales import advice
+from commonground.gate.journal import Journal
+from commonground.ledger import PersonalLedger
 from commonground.ledger import Population as LedgerPopulation
 
 STAND_INS = 200  # made-up people, for whom a dry run is fitted
@@ -41,6 +45,20 @@ def free_place(out: Path, force: bool) -> Iterator[None]:
                 "to put the new board in its place."
             )
         yield
+
+
+@contextmanager
+def journal_at(checkpoint: Path | None, out: Path, none: bool) -> Iterator[Journal | None]:
+    """What an earlier run of the same command has released, and what this one will; it stays where there is more to come."""
+    if none:
+        yield None
+        return
+    beside = out if out.name else out.absolute()
+    journal = Journal(checkpoint or beside.with_name(f"{beside.name}.checkpoint"))
+    try:
+        yield journal
+    finally:
+        journal.remove() if journal.description is None else journal.close()
 
 
 def refuse_hidden_scales(model: Any, people: Population) -> None:
@@ -84,6 +102,7 @@ class DryRun:
     out: Path
     payer: LedgerPopulation | None
     verdict: bool | None
+    start: Billboard | None = None
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -104,7 +123,7 @@ class DryRun:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                return same.fit(stand_in).billboard_.statement.events
+                return same.fit(stand_in, start=self.start).billboard_.statement.events
             except InputError:
                 raise
             except Exception:  # made-up people are no reason to fail; the list is then left out
@@ -174,25 +193,35 @@ class DryRun:
 
 
 def look_first(
-    model: Any, people: Population, out: Path, payer: LedgerPopulation | None, *, any_scales: bool, useless: bool
+    model: Any, people: Population, out: Path, payer: LedgerPopulation | None, start: Billboard | None = None, *,
+    any_scales: bool, useless: bool,
 ) -> DryRun:  # fmt: skip
     """All that can be said before anything is spent; refusals are errors."""
+    if start is not None and not isinstance(people, Unencoded):  # whose features are not known yet
+        start_from(start, people, getattr(model, "simulation_seed", None) is not None)
     if not any_scales:
         refuse_hidden_scales(model, people)
     verdict = expected_to_pay(model, people)
     if useless:
         refuse_if_useless(verdict, people)
-    return DryRun(model, people, out, payer, verdict)
+    return DryRun(model, people, out, payer, verdict, start)
 
 
-def fitted(model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool) -> Any:
+def fitted(
+    model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool, journal: Journal | None,
+    start: Billboard | None,
+) -> Any:  # fmt: skip
+    resumable = journal is not None and hasattr(model, "epsilon") and not isinstance(payer, PersonalLedger)
+    kept = {"checkpoint": journal} if resumable else {}
+    if journal is not None and journal.entries:
+        typer.echo(f"Going on from {journal.path}: {len(journal.entries)} releases were made before.", err=True)
     with warnings.catch_warnings():
         if any_scales:
             from commonground.errors import ScaleWarning
 
             warnings.simplefilter("ignore", ScaleWarning)
         warnings.simplefilter("always", SharingWarning)
-        return model.fit(people, ledger=payer).billboard_
+        return model.fit(people, ledger=payer, start=start, **kept).billboard_
 
 
 def show_dry_run(dry: DryRun, as_json: bool) -> None:

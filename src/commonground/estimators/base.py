@@ -28,6 +28,7 @@ from commonground.errors import (
     UnknownUserWarning,
 )
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
+from commonground.estimators.checkpoints import Checkpoint, description_of
 from commonground.estimators.discovery import discovered, require_discoverable
 from commonground.estimators.own_budgets import booked_for_each, personal_budgets
 from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
@@ -66,6 +67,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
     user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
     heads_: HeadTable | None  # private: row j belongs to person j alone; None with keep_heads=False or another engine
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
+    _start: Billboard | None = None  # of a refit, while it is made
     _left: Budget | None = None  # of the declared budget, after values of categories were paid for
 
     def fit(
@@ -75,6 +77,8 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         users: Any = None,
         *,
         ledger: Ledger | SharedLedger | None = None,
+        checkpoint: Any = None,
+        start: Billboard | None = None,
         gate: Callable[[Ledger, Randomness], Gate] = Gate,
     ) -> Self:
         """Train on ``fit(users)`` with a ``Users``, or on ``fit(X, y, users=ids)`` with plain arrays.
@@ -89,6 +93,12 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         ledger : population of a ``DurableLedger``, default=None
             Pays for this fit. The declared budget is booked before training starts, each release is charged before its
             noise is drawn, and what was not used is given back at the end.
+        checkpoint : str or os.PathLike, default=None
+            A file that keeps what was released. If the fit is interrupted, the same fit with the same file goes on from there,
+            and pays for nothing twice; when it is done, the file is removed. For the operator's eyes.
+        start : Billboard, default=None
+            An earlier billboard to go on from, on the same features: public, so it costs nothing. First estimates are left out,
+            and the budget goes to improving it. Who is in ``X`` may have changed, and so may the rows.
         gate : callable, default=Gate
             For audits: makes this fit's gate, one that watches what passes.
 
@@ -104,6 +114,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             )
         asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
         asked["budgets"] |= isinstance(ledger, PersonalLedger)
+        asked["start"] = start is not None
         require(self._variant, asked)
         if getattr(self, "recipe", "default") not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
@@ -112,12 +123,14 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         )
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
-        before = self._personal
+        before, self._start = self._personal, start
         self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
         try:
             self._warn_of_scales(people)
-            with self._paid_from(ledger, people) as book:
+            kept = self._kept_in(checkpoint, people, ledger, gate)
+            with self._paid_from(ledger, people) if kept is None else kept as book:
                 opened = gate(*self._behind_the_gate(book))
+                opened = opened if kept is None else kept.gate(opened)
                 if isinstance(people, Unencoded):
                     people, self._left = discovered(people, opened, self._budget())
                 self._remember_columns(given if X is not given else people)
@@ -125,11 +138,13 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             if gate is not Gate:  # somebody looked behind it
                 board = replace(board, statement=replace(board.statement, simulated=True))
             self.billboard_ = name_each_other(board, book)
+            if kept is not None:
+                kept.done()
         except BaseException:
             self._personal = before  # what an earlier fit has spent stays known
             raise
         finally:
-            self._left = None
+            self._left = self._start = None
         self.user_ids_ = people.ids if people.rows_are_here else None
         self._place = _Places(self.user_ids_)
         keep = getattr(self, "keep_heads", True) and people.rows_are_here
@@ -153,6 +168,21 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _kept_in(self, checkpoint: Any, people: Population, ledger: Any, gate: Any) -> Checkpoint | None:
+        if checkpoint is None:
+            return None
+        if gate is not Gate:
+            raise InputError("gate= is for audits, which nobody resumes. Fit without checkpoint=.")
+        if isinstance(ledger, PersonalLedger):
+            raise InputError(
+                "a fit that everybody pays for from an account of her own cannot be resumed: what people have left may be "
+                "another then. Fit without checkpoint=."
+            )
+        if not hasattr(self, "epsilon") and self._personal is None:
+            raise InputError(f"{type(self).__name__} releases nothing that a checkpoint could keep. Fit without it.")
+        described = description_of(self, people, self._personal, self._budget())
+        return Checkpoint(checkpoint, described, ledger, lambda: self._paid_from(ledger, people))
 
     def _paid_from(
         self, ledger: Ledger | SharedLedger | None, people: Population

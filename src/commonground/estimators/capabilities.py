@@ -25,6 +25,8 @@ class Capabilities:
         Rows that stay at the nodes of a federation.
     ledger : bool, default=True
         A ledger that pays for the fit.
+    start : bool, default=False
+        An earlier billboard to go on from.
     """
 
     sparse: bool = False
@@ -33,12 +35,15 @@ class Capabilities:
     ray: bool = False
     federation: bool = False
     ledger: bool = True
+    start: bool = False
 
 
 CAPABILITIES = {
-    "PrivateFedRep": Capabilities(sparse=True, budgets=True, device=True, ray=True, federation=True),
-    "PrivateFedRep, rank='auto'": Capabilities(sparse=True, budgets=True, device=True, ray=True, federation=True),
-    "PrivateFedRep, device='cuda'": Capabilities(budgets=True, device=True),
+    "PrivateFedRep": Capabilities(sparse=True, budgets=True, device=True, ray=True, federation=True, start=True),
+    "PrivateFedRep, rank='auto'": Capabilities(
+        sparse=True, budgets=True, device=True, ray=True, federation=True, start=True
+    ),
+    "PrivateFedRep, device='cuda'": Capabilities(budgets=True, device=True, start=True),
     "PrivateFedRep, recipe='paper'": Capabilities(ray=True),
     "PrivateAltMin": Capabilities(budgets=True, ray=True, federation=True),
     "PrivateAltMin, recipe='paper'": Capabilities(ray=True),
@@ -56,6 +61,7 @@ WORDS = {
     "ray": "rows that stay with Ray's workers",
     "federation": "rows that stay at the nodes of a federation",
     "ledger": "a ledger",
+    "start": "an earlier board to start from",
 }
 
 

@@ -152,7 +152,7 @@ class PersonalBudgetRidge(PersonalModel):
         users : array of shape (n_rows,), default=None
             One id for each row, with plain arrays.
         **kwargs : Any
-            ``ledger`` and ``gate``, as for every estimator.
+            ``ledger``, ``checkpoint`` and ``gate``, as for every estimator.
 
         Returns
         -------

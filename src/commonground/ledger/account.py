@@ -45,6 +45,7 @@ class OpenReservation:
     steps: tuple[tuple[Step, int], ...] = ()  # sampled steps charged so far
     by_shares: bool = False  # everybody pays for her own share (``shares.py``)
     entries: int = 0  # numbers released so far, where people pay by shares
+    claim: str = ""  # of the process that has resumed the fit; nobody else may charge or settle it by way of a fit
 
     def with_charge(self, release: Mapping[str, Any]) -> "OpenReservation":
         """After one more recorded release; ``ValueError`` where what is left does not cover it."""

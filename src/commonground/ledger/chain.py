@@ -149,6 +149,13 @@ def _charged(account: Account, event: dict[str, Any]) -> Account:
     return account.with_charge(event["reservation"], event["event"])
 
 
+def _claimed(account: Account, event: dict[str, Any]) -> Account:
+    """An interrupted fit is resumed by the process of this claim; nothing is booked by it."""
+    if not isinstance(event["claim"], str) or not event["claim"]:
+        raise ValueError("not a claim")
+    return account.with_open(replace(account.open[event["reservation"]], claim=event["claim"]))
+
+
 def _settled(account: Account, event: dict[str, Any]) -> Account:
     still_open = dict(account.open)
     booking = still_open.pop(event["reservation"])
@@ -200,6 +207,7 @@ _AFTER = {
     "open": _opened,
     "reserve": _reserved,
     "charge": _charged,
+    "claim": _claimed,
     "settle": _settled,
     "board": _named_board,
     "refused": _refused,

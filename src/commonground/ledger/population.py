@@ -104,7 +104,7 @@ class Population:
         last, head = [(event, hash_) for event, hash_ in charges if event["event"] in releases][-1]
         return PaidBefore(budget, self, LedgerEntry(self.name, last["reservation"], last["seq"], head))
 
-    def charge(self, reservation: str, event: Event) -> LedgerEntry:
+    def charge(self, reservation: str, event: Event, claim: str = "") -> LedgerEntry:
         """Record one release against a reservation; on the disk when this returns, and only then may noise be drawn."""
         release = as_charged(event)
 
@@ -114,6 +114,7 @@ class Population:
                     f"{event.name!r} was not released: reservation {reservation} is not open (any more). It was settled, "
                     "perhaps by an operator who took this fit for dead. Fit again with a new reservation."
                 )
+            self._require_claim(account, reservation, claim)
             try:  # the rule by which it will be read
                 account.with_charge(reservation, release)
             except ValueError as problem:
@@ -123,8 +124,11 @@ class Population:
         after = self._write(decide)
         return LedgerEntry(self.name, reservation, after.count, after.head)
 
-    def settle(self, reservation: str) -> None:
-        """Give back what a reservation did not charge. Safe for a dead fit, and for a live one: see the module's top."""
+    def settle(self, reservation: str, claim: str | None = None) -> None:
+        """Give back what a reservation did not charge. Safe for a dead fit, and for a live one: see the module's top.
+
+        A fit says by which ``claim`` it goes on (``resumed.py``), and is refused where another process has taken over.
+        """
 
         def decide(account: Account) -> dict[str, Any]:
             if reservation not in account.open:
@@ -132,6 +136,8 @@ class Population:
                     f"population {self.name!r} has no open reservation {reservation!r}. "
                     f"Open: {', '.join(account.open) or 'none'}; see `commonground ledger show`."
                 )
+            if claim is not None:
+                self._require_claim(account, reservation, claim)
             return {"kind": "settle", "reservation": reservation, "by": this_process()}
 
         self._write(decide)
@@ -160,6 +166,13 @@ class Population:
     def contains_head(self, head: str) -> bool:
         """Whether an earlier head (from an export, say) is still part of the chain: nothing after it was cut off."""
         return head in {hash_ for _, hash_ in self.events()}
+
+    def _require_claim(self, account: Account, reservation: str, claim: str) -> None:
+        if account.open[reservation].claim != claim:
+            raise BudgetError(
+                f"another process has resumed the fit of reservation {reservation} of population {self.name!r}; this one must "
+                "not go on, or its releases would be paid for once and made twice. Nothing of it is published."
+            )
 
     def _book(
         self, budget: Budget | PureBudget, purpose: str, decide: Callable[[Account], dict[str, Any]]
@@ -201,15 +214,16 @@ class Reservation:
         self.population = population
         self.id = name
         self.entry = LedgerEntry(population.name, name, reserved.count, reserved.head)
+        self.claim = ""  # of a process that has resumed an interrupted fit
 
     def charge(self, event: Event) -> None:
-        self.entry = self.population.charge(self.id, event)
+        self.entry = self.population.charge(self.id, event, self.claim)
 
     def published(self, fingerprint: str) -> None:
         self.population.published(self.id, fingerprint)
 
     def settle(self) -> None:
-        self.population.settle(self.id)
+        self.population.settle(self.id, self.claim)
 
     def __enter__(self) -> Self:
         return self

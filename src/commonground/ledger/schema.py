@@ -105,11 +105,16 @@ def _people_have_accounts(connection: Connection) -> None:
         connection.exec_driver_sql(statement)
 
 
+def _fits_are_resumed(connection: Connection) -> None:
+    """The tables stay as they are. From here on events of the kind "claim" may occur, which older versions cannot read."""
+
+
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _first,
     _boards_are_named,
     _refusals_are_told,
     _people_have_accounts,
+    _fits_are_resumed,
 )
 
 

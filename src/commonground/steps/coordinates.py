@@ -48,6 +48,13 @@ def coefficients_for_features(transform: np.ndarray | None, coefficients: np.nda
     return transform.T @ coefficients if transform.ndim == 2 else (transform * coefficients.T).T
 
 
+def features_for_coefficients(transform: np.ndarray | None, coefficients: np.ndarray) -> np.ndarray:
+    """The way back: coefficients, (d,) or (d, k), for z = T x from those for x."""
+    if transform is None:
+        return coefficients
+    return np.linalg.solve(transform.T, coefficients) if transform.ndim == 2 else (coefficients.T / transform).T
+
+
 def share_of_correlations(n_people: float, d: int, mu: float, most: float) -> float:
     """What is enough to see correlations, if that is less than ``most``; nothing where that would not show any.
 

@@ -106,7 +106,10 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         )  # fmt: skip
         self.classes = classes
 
-    def fit(self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, gate: Any = Gate) -> Self:
+    def fit(
+        self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, checkpoint: Any = None, start: Any = None,
+        gate: Any = Gate,
+    ) -> Self:  # fmt: skip
         """As ``PrivateFedRep.fit``; every label is one of the two ``classes``. In a ``Users`` object, yes is above zero.
 
         Parameters
@@ -117,6 +120,10 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
             One id for each row.
         ledger : population of a ``DurableLedger``, default=None
             Pays for this fit.
+        checkpoint : str or os.PathLike, default=None
+            A file from which an interrupted fit goes on.
+        start : Billboard, default=None
+            An earlier billboard to go on from.
         gate : callable, default=Gate
             For audits.
 
@@ -129,7 +136,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         self.classes_ = np.asarray(self.classes)
         if y is not None and not isinstance(X, Population):
             y = self._as_yes_or_no(y)
-        return super().fit(X, y, users=users, ledger=ledger, gate=gate)
+        return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
         """The likelier class of each row, by its person's own head.

@@ -38,6 +38,7 @@ from commonground.statistics.sparse_features import FeatureFrequencies, SparseDi
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.coordinates import (
     coefficients_for_features,
+    features_for_coefficients,
     release_correlations,
     release_scales,
     seen_in_coordinates,
@@ -47,6 +48,7 @@ from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import (
     FIRST_DOUBT,
     LATER_DOUBT,
+    coefficients_of_variance_one,
     curvature_at,
     first_prior,
     orthonormal,
@@ -67,6 +69,8 @@ LEVEL_SEEN = (
 )
 MOST_FOR_LEVEL = 40.0  # times what many people pay
 LOOKS_AT_START = 2  # at the prior, once there are directions
+LOOKS_AT_OLD = 1  # at the prior of an earlier board, before its rounds
+OLD_DOUBT = 0.1  # by how much that is expected to be off, unless it stands out
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
 _LIKELIEST = 0.02, 0.98  # shares of yes beyond which a level of labels is not believed
@@ -130,13 +134,29 @@ class Coordinates:
         spread, moved = turn @ model.spread @ turn.T, 0.0 if coef is None else float(coef @ self.centre)
         return replace(model, intercept=model.intercept - moved, spread=(spread + spread.T) / 2)
 
+    def from_features(self, model: SharedModel) -> SharedModel:
+        """The way back: a model of x, with a spread, as one of z, in which people's coefficients have variance one."""
+        assert model.spread is not None
+        if self.centre is not None:
+            turn = np.eye(len(model.spread))
+            turn[0, 1:] = self.centre @ model.embedding
+            moved = 0.0 if model.coef is None else float(model.coef @ self.centre)
+            spread = turn @ model.spread @ turn.T
+            model = replace(model, intercept=model.intercept + moved, spread=(spread + spread.T) / 2)
+        U = features_for_coefficients(self.transform, model.embedding)
+        coef = None if model.coef is None else features_for_coefficients(self.transform, model.coef)
+        return coefficients_of_variance_one(replace(model, embedding=U, coef=coef))
+
 
 def default_recipe(
     users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool,
-    n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool,
+    n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool, start: SharedModel | None = None,
 ) -> SharedModel:  # fmt: skip
-    """The shared model, of labels or of ``log_odds``, with the prior of heads and the noise of labels."""
-    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu)
+    """The shared model, of labels or of ``log_odds``, with the prior of heads and the noise of labels.
+
+    ``start``: an earlier one, of the same parts and with a spread, in place of first estimates. Its rounds begin with the mean.
+    """
+    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu, start is not None)
     users = users.seen_through(SignedLabels) if log_odds else users
     mu = plan.costs(budget)
     expected = 0 if rank == 0 else n_rounds or FIRST_ROUNDS + FEWEST_LATER
@@ -149,17 +169,20 @@ def default_recipe(
         constant = (
             energy**0.5 if shared_mean and own_intercept else 0.0
         )  # as large as the features, which vary alike here
-        if constant:
-            model, unknown = _release_level(users, model, gate, mu)
-        model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
-        model = _with_unknown_level(model, unknown)
+        if start is not None:
+            model = seen.from_features(start)
+        else:
+            if constant:
+                model, unknown = _release_level(users, model, gate, mu)
+            model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
+            model = _with_unknown_level(model, unknown)
         # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
         mean_edge, mean_quantile, quantile = 0, FIRST_QUANTILE, FIRST_QUANTILE
         if shared_mean:
             gradients = partial(_gradients, users, True, constant)
             mean_edge = locate_sizes(partial(gradients, model), gate, mu["mean locate"], "shared mean")
-            for t in range(MEAN_ROUNDS):
+            for t in range(MEAN_ROUNDS if start is None or rank == 0 else 0):
                 name = f"shared mean, round {t + 1}"
                 one_round = mu["mean sizes"], mu["mean rounds"]
                 gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name, mean_quantile)
@@ -172,12 +195,14 @@ def default_recipe(
             for t in range(0 if shared_mean else LOOKS_AT_START):
                 model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
             return _finished(seen, model, unknown)
-        directions = _initial_embedding(seen, rank, model, gate, mu["init"])
-        if directions.shape[1] == 0:
-            return _finished(seen, model, unknown)
-        model = with_directions(model, directions, curvature)
-        for t in range(LOOKS_AT_START):
-            model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", FIRST_DOUBT)
+        if start is None:
+            directions = _initial_embedding(seen, rank, model, gate, mu["init"])
+            if directions.shape[1] == 0:
+                return _finished(seen, model, unknown)
+            model = with_directions(model, directions, curvature)
+        for t in range(LOOKS_AT_START if start is None else LOOKS_AT_OLD):
+            doubt = FIRST_DOUBT if start is None else OLD_DOUBT
+            model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", doubt)
         gradients = partial(_gradients, users, False, 0.0)
         edge = locate_sizes(partial(gradients, model), gate, mu["locate"], "embedding")
         noise_before, last, t = model.noise, n_rounds or FIRST_ROUNDS, 0
@@ -186,7 +211,7 @@ def default_recipe(
             part = 1.0 if n_rounds else 0.5  # first rounds have half of what all of them may cost
             of_all = (part / (last if n_rounds or t < FIRST_ROUNDS else last - FIRST_ROUNDS)) ** 0.5
             one_round = mu["sizes"] * of_all, mu["rounds"] * of_all
-            if shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
+            if shared_mean and t % MEAN_EVERY == (MEAN_EVERY - 1 if start is None else 0):
                 of_mean = partial(_gradients, users, True, constant, model)
                 gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean", mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
@@ -194,7 +219,8 @@ def default_recipe(
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
                 edge, quantile = gradient.edge, gradient.next_quantile
-                step = seen.signal_in(gradient.value.T, gradient.noise_std, signal_share)
+                found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
+                step = seen.signal_in(found, gradient.noise_std, signal_share)
                 U = model.embedding + STEP / (gradient.people * curvature) * step
                 model = replace(model, embedding=np.ascontiguousarray(U))
             t += 1
@@ -202,7 +228,8 @@ def default_recipe(
             if t == last or t % LOOK_EVERY == 0:
                 in_this_part = last if n_rounds or t <= FIRST_ROUNDS else last - FIRST_ROUNDS
                 mu_look = mu["later prior"] * (part / -(-in_this_part // LOOK_EVERY)) ** 0.5
-                model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", LATER_DOUBT)
+                doubt = LATER_DOUBT if start is None else OLD_DOUBT
+                model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", doubt)
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)
     return _finished(seen, model, unknown)
@@ -213,10 +240,11 @@ def _finished(seen: Coordinates, model: SharedModel, unknown: float) -> SharedMo
 
 
 def plan_for(
-    users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool, mu: float
-) -> Plan:
-    """What each release may cost, from public numbers."""
-    plan = PLAN.without("spread") if log_odds else PLAN
+    users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool, mu: float,
+    started: bool = False,
+) -> Plan:  # fmt: skip
+    """What each release may cost, from public numbers; with an earlier board, first estimates cost nothing."""
+    plan = PLAN.without("spread") if log_odds or started else PLAN
     if users.sparse:
         plan = plan.without("scales").without("correlations").without("centre")
     else:
@@ -231,7 +259,9 @@ def plan_for(
     looks = (MEAN_ROUNDS - 1) * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
     plan = plan.where("prior", repeats=looks)
     plan = plan if shared_mean else plan.without("mean")
-    plan = plan if shared_mean and own_intercept else plan.without("level")
+    plan = plan if shared_mean and own_intercept and not started else plan.without("level")
+    if started and rank != 0:
+        plan = plan.without("init").without("mean sizes").without("mean rounds").where("prior", repeats=LOOKS_AT_OLD)
     if rank == 0:
         plan = plan.without("init").without("locate").without("sizes").without("rounds").without("later")
         return plan.where("mean rounds", part=0.7) if shared_mean else plan
@@ -346,6 +376,12 @@ def _better_mean(
     share = sure_share(last, gradient.noise_std, 1) if constant else 0.0
     level = share * float(last.sum()) * constant / (gradient.people * curvature) if constant else 0.0
     return replace(model, coef=model.slopes + step, intercept=model.intercept + level)
+
+
+def _across(gradient: np.ndarray, U: np.ndarray) -> np.ndarray:
+    """What turns an old embedding, less what would only stretch it: its scale is known from many people's looks, to be kept."""
+    Q = np.linalg.qr(U)[0]
+    return np.asarray(gradient - Q @ (Q.T @ gradient))
 
 
 def _gradients(users: Population, of_mean: bool, constant: float, model: SharedModel, lowest: int) -> BinnedSums:

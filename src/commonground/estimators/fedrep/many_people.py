@@ -27,6 +27,7 @@ from commonground.statistics.gradients import EmbeddingGradients
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.coordinates import (
     coefficients_for_features,
+    features_for_coefficients,
     release_coordinates,
     seen_in_coordinates,
     share_of_correlations,
@@ -38,6 +39,7 @@ from commonground.steps.prior import orthonormal
 from commonground.steps.rounds import locate_sizes, release_clipped
 
 N_ROUNDS = 16
+ROUNDS_FROM_OLD = 6  # from an earlier board's embedding
 # Those of correlations are spent only where they can be seen.
 PLAN = Plan(
     (
@@ -54,17 +56,23 @@ PLAN = Plan(
 
 
 def recipe_for_many(
-    users: Population, rank: int | Literal["auto"], n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool
-) -> SharedModel:
-    """The shared model, with the prior of heads and the noise of labels."""
-    d, n_rounds = users.n_features, n_rounds or N_ROUNDS
-    mu = plan_for(n_rounds, users.total_weight, d, budget.mu).costs(budget)
+    users: Population, rank: int | Literal["auto"], n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool,
+    start: SharedModel | None = None,
+) -> SharedModel:  # fmt: skip
+    """The shared model, with the prior of heads and the noise of labels; from the embedding of ``start``, if there is one."""
+    d, n_rounds = users.n_features, n_rounds or (N_ROUNDS if start is None else ROUNDS_FROM_OLD)
+    plan = plan_for(n_rounds, users.total_weight, d, budget.mu)
+    mu = (plan if start is None else plan.without("init")).costs(budget)
     with progress_bar("training", n_rounds, verbose) as advance:
         transform = release_coordinates(users, False, gate, mu["scales"], mu.get("correlations", 0.0))
         users = seen_in_coordinates(users, transform)
         energy = release_feature_energy(users, False, gate, mu["scale"])
         model = SharedModel(np.zeros((d, 0)))
-        model = replace(model, embedding=release_noisy_start(users, rank, model, gate, mu["init"]))
+        if start is None:
+            model = replace(model, embedding=release_noisy_start(users, rank, model, gate, mu["init"]))
+        else:
+            old = features_for_coefficients(transform, start.embedding)
+            model = replace(model, embedding=np.ascontiguousarray(np.linalg.qr(old)[0]))
         edge = locate_sizes(partial(_gradients, users, model), gate, mu["locate"], "embedding")
         for t in range(n_rounds):
             sums_from = partial(_gradients, users, model)

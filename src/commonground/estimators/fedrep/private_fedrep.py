@@ -16,6 +16,7 @@ from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
 from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
+from commonground.estimators.fedrep.start import model_of, start_from
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
 from commonground.losses import LOSSES
@@ -174,12 +175,15 @@ class PrivateFedRep(PersonalModel):
         if not users.sparse:
             check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
+        start = None if self._start is None else start_from(self._start, users, gate.randomness.simulated)
         users = on_device(users, self.device)
-        model = self._recipe(users, budget, gate)
+        model = self._recipe(users, budget, gate, start)
         pays = None if users.sparse or not model.rank else sharing_pays(users, model.rank, budget)
+        built_on = {} if start is None else {"start": start.fingerprint}
         statement = Statement.of_fit(
-            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=model.rank, loss=self.loss
-        )
+            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=model.rank, loss=self.loss,
+            **built_on,
+        )  # fmt: skip
         return Billboard(
             embedding=model.embedding,
             mean=model.coef,
@@ -199,7 +203,7 @@ class PrivateFedRep(PersonalModel):
             return RidgeHeads(bool(self.local_choice))
         return PosteriorHeads(bool(self.local_choice), self.loss)
 
-    def _recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
+    def _recipe(self, users: Population, budget: Budget, gate: Gate, start: Billboard | None) -> SharedModel:
         """Which of the recipes trains, from public numbers alone."""
         if self.recipe == "paper":  # has neither a mean nor intercepts
             settings = self.paper_settings or PaperSettings()
@@ -210,7 +214,18 @@ class PrivateFedRep(PersonalModel):
         logistic = self.loss == "logistic"
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
             parts = self.fit_intercept, self.shared_mean, logistic
-            return default_recipe(users, self.rank, *parts, self.n_rounds, *how)
+            if start is None:
+                return default_recipe(users, self.rank, *parts, self.n_rounds, *how)
+            old = model_of(start, self.rank, *parts)
+            if old.spread is None:
+                raise InputError(
+                    "start= has no prior of heads, by which people's own parts are averaged out. Start from a board that this "
+                    "estimator has made, or from none."
+                )
+            return default_recipe(users, old.rank, *parts, self.n_rounds, *how, old)
+        if start is not None:
+            old = model_of(start, self.rank, False, False, False)
+            return recipe_for_many(users, old.rank, self.n_rounds, *how, old)
         k = EXPECTED_RANK if self._finds_rank else int(self.rank)
         known = information(users.total_weight, users.n_features, k, budget.mu)
         if known < MANY_PEOPLE_FROM and self.n_rounds is None:

@@ -1,0 +1,59 @@
+"""One budget for many fits on the same people: equal parts of μ², which add up to it exactly."""
+
+from fractions import Fraction
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.gaussian import gaussian_epsilon
+from commonground.errors import InputError
+
+_STEP = 1e-10  # relative, by which ε is lowered until the parts fit
+
+
+def budget_of_each(epsilon: float, delta: float, fits: int) -> Budget:
+    """What each of so many fits may cost, so that all of them together stay within (ε, δ).
+
+    Gaussian costs add as squares, so the ε of each is about ε/√fits, not ε/fits.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Of all fits together, for a person who is in all of them.
+    fits : int
+        How many there will be.
+
+    Returns
+    -------
+    Budget
+        Of one fit, at the same δ.
+
+    Examples
+    --------
+    >>> [round(budget_of_each(2.0, 1e-6, fits).epsilon, 3) for fits in (1, 4, 52)]
+    [2.0, 0.943, 0.239]
+    """
+    if isinstance(fits, bool) or not isinstance(fits, int) or fits < 1:
+        raise InputError(f"the number of fits must be a whole number of at least 1, got {fits!r}.")
+    whole = Budget(epsilon, delta)
+    if fits == 1:
+        return whole
+    limit, each = Fraction(whole.mu) ** 2, gaussian_epsilon(whole.mu / fits**0.5, delta)
+    while fits * Fraction(Budget(each, delta).mu) ** 2 > limit:
+        each *= 1 - _STEP
+    return Budget(each, delta)
+
+
+def fits_within(mu_squared: Fraction | float, each: Budget) -> int:
+    """How many fits of this budget so much μ² pays for.
+
+    Parameters
+    ----------
+    mu_squared : Fraction or float
+        What is left.
+    each : Budget
+        Of one fit.
+
+    Returns
+    -------
+    int
+    """
+    return int(Fraction(mu_squared) / Fraction(each.mu) ** 2)
