@@ -45,9 +45,15 @@ def test_the_verbs_of_the_gate_are_called_by_the_gate_alone() -> None:
 
 
 def test_who_makes_a_gate() -> None:
-    """One for each fit, by the base of estimators, and one for each node; a second gate would pass by ledger and statement."""
+    """One for each fit, by the base of estimators, each evaluation and each node; a second gate would pass by ledger and
+    statement."""
     made = {name for name, text in FILES.items() if re.search(r"\bGate\(|\bgate\(\*|= gate\(|else gate\(", text)}
-    assert made - {"gate/gate.py"} == {"estimators/base.py", "federated/node.py", "reproduce/p2.py"}
+    assert made - {"gate/gate.py"} == {
+        "estimators/base.py",
+        "evaluation/evaluate.py",
+        "federated/node.py",
+        "reproduce/p2.py",
+    }
     others = {name for name, text in FILES.items() if re.search(r"replace\(self\.gate", text)}
     assert others == {"estimators/altmin/disjoint_groups.py"}  # what the first group has paid for
 
@@ -133,7 +139,7 @@ def test_accounting_is_arithmetic_and_the_ledger_needs_nothing_else() -> None:
 
 def test_sensitivities_are_made_in_clipping_only() -> None:
     makers = {name for name, text in FILES.items() if re.search(r"Bounded(Sum|Scores)\(", text)}
-    assert makers == {"clipping/ridge.py", "clipping/sums.py"}
+    assert makers == {"clipping/ridge.py", "clipping/shares.py", "clipping/sums.py"}
 
 
 def test_no_pickle() -> None:

@@ -21,7 +21,8 @@ IN_A_LINE = {
     "personalize": "Fit a head for each person of a table from the billboard and her own rows. "
     "The file is private to these people.",
     "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
-    "evaluate": "For the operator's eyes only, NOT private: hold rows out and compare the private model with the alternatives.",
+    "evaluate": "Held-out errors: of a board, with noise and a small charge (BOARD TABLE); "
+    "or, NOT private, of models on a table.",
     "demo": "Simulate people who share a subspace, train privately at several ε and compare with the alternatives.",
     "audit": "Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.",
     "reproduce": "Compute results of the papers again: ours, theirs, the difference, a verdict. "
@@ -36,6 +37,7 @@ _ELSEWHERE = {
     "report": ("report", "report"),
     "page": ("report", "page"),
     "serve": ("report", "serve"),
+    "evaluate": ("evaluating", "evaluate"),
     "audit": ("audit", "audit"),
     "reproduce": ("reproduce", "reproduce"),
     "ledger": ("ledger", "ledger_app"),
