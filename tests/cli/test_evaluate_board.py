@@ -29,7 +29,9 @@ def test_a_board_is_evaluated_charged_and_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
-    rows = pd.DataFrame(rng.standard_normal((1600, 3)), columns=list("abc")).assign(user_id=np.repeat(np.arange(200), 8))
+    rows = pd.DataFrame(rng.standard_normal((1600, 3)), columns=list("abc")).assign(
+        user_id=np.repeat(np.arange(200), 8)
+    )
     rows["y"] = rows.a + rng.standard_normal(200)[rows.user_id] + 0.1 * rng.standard_normal(1600)
     held = np.arange(1600) % 4 == 0
     rows[~held].to_csv("train.csv", index=False)

@@ -72,7 +72,7 @@ class MassSums:
 
         Somebody with any other number sends nothing.
         """
-        sane = np.where(((masses >= 0.0) & (masses <= 2.0**53)).all(axis=1)[:, None], masses, 0.0)
+        sane = np.where(((masses >= 0.0) & (masses <= 2.0**53)).all(axis=1, keepdims=True), masses, 0.0)
         totals = sane.sum(axis=1)
         part = weights / np.maximum(totals, 1.0)
         # A hair less, so that no rounding of the quotient brings anybody's sum above one.
