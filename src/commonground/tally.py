@@ -6,7 +6,9 @@ everybody, from which nobody's id or rows can be read. With no more people than 
 
 import threading
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,7 +36,17 @@ class Tally:
     def __init__(self, most_people: int = MOST_PEOPLE) -> None:
         self._most = most_people
         self._lock = threading.Lock()
+        self._paused: ContextVar[bool] = ContextVar("paused", default=False)
         self.forget()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While a search fits its candidates, which it writes down as one in the end."""
+        before = self._paused.set(True)
+        try:
+            yield
+        finally:
+            self._paused.reset(before)
 
     def forget(self) -> None:
         """As if nobody had paid anything."""
@@ -59,7 +71,7 @@ class Tally:
             All zero where nothing was written down.
         """
         real = [event.cost for event in events if not event.simulated]
-        if not real or not people.rows_are_here or any(cost.steps for cost in real):
+        if self._paused.get() or not real or not people.rows_are_here or any(cost.steps for cost in real):
             return 0.0, 0.0, 0
         new = np.array([sum(cost.mu**2 for cost in real), sum(cost.epsilon for cost in real), float(fits)])
         with self._lock:
@@ -74,7 +86,7 @@ class Tally:
         # Exact where all releases are of one kind; of a mixture the most of each, perhaps of two people.
         mu_squared, pure, fits = paid[here].max(axis=0).tolist()
         kept = min(len(everybody), self._most)
-        self._people, self._paid = everybody[:kept], paid[:kept]
+        self._people, self._paid = everybody[:kept].copy(), paid[:kept].copy()
         return mu_squared, pure, int(fits)
 
     def note_fit(self, people: HasIds, events: tuple[Event, ...], delta: float, paid_by_ledger: bool) -> None:

@@ -23,6 +23,7 @@ IN_A_LINE = {
     "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
     "evaluate": "Held-out errors: of a board, with noise and a small charge (BOARD TABLE); "
     "or, NOT private, of models on a table.",
+    "tune": "Search for the best settings within one budget, by people's own held-out errors, and publish the winner.",
     "demo": "Simulate people who share a subspace, train privately at several ε and compare with the alternatives.",
     "audit": "Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.",
     "reproduce": "Compute results of the papers again: ours, theirs, the difference, a verdict. "
@@ -38,6 +39,7 @@ _ELSEWHERE = {
     "page": ("report", "page"),
     "serve": ("report", "serve"),
     "evaluate": ("evaluating", "evaluate"),
+    "tune": ("tune", "tune"),
     "audit": ("audit", "audit"),
     "reproduce": ("reproduce", "reproduce"),
     "ledger": ("ledger", "ledger_app"),

@@ -131,14 +131,24 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
             raise
         finally:
             self._left = None
-        self.user_ids_ = people.ids if people.rows_are_here else None
-        self._place = _Places(self.user_ids_)
+        self.set_people(people)
         keep = getattr(self, "keep_heads", True) and people.rows_are_here
         self.heads_ = HeadTable.fit(self.billboard_, people) if keep else None
         if not self.billboard_.statement.simulated:
             cost = self.billboard_.statement
             tally.note_fit(people, cost.events, cost.delta, paid_by_ledger=ledger is not None)
         return self
+
+    def set_people(self, people: Population) -> None:
+        """Whose heads these are.
+
+        Parameters
+        ----------
+        people : Population
+            In the order of ``heads_``.
+        """
+        self.user_ids_ = people.ids if people.rows_are_here else None
+        self._place = _Places(self.user_ids_)
 
     def _whose(self, X: Any, users: Any, n_columns: int | None = None) -> tuple[Any, Any]:
         """X without people, and people: as they are given, or from the column that ``user`` names."""

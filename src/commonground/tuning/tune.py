@@ -1,0 +1,170 @@
+"""Search for the best settings within one budget: one charge, one statement (``tune``).
+
+**Guarantee.** Unit: one person, replaced by any other; the number of people is public. Everything that reads data passes
+the gate: the releases of each fit, within its own part of the budget, on everybody's rows but those that she holds out, by
+their places; the choice (``score``); and the last fit, where there is one. They are Gaussian, one after the other, and
+their μ² add up to at most that of (ε, δ). Lower ranks are read off released boards and cost nothing. Which candidate wins
+is a function of releases.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.accounting.events import Event
+from commonground.billboard.board import name_each_other
+from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
+from commonground.errors import InputError
+from commonground.gate import Gate, Randomness, randomness_from
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
+from commonground.tally import tally
+from commonground.tuning.candidates import candidates_in, groups_of
+from commonground.tuning.hold_out import hold_out
+from commonground.tuning.result import Candidate, Tuned
+from commonground.tuning.split import Shares, Split
+
+EVERY = 5  # one of so many rows of each person is held out
+
+
+def tune(
+    estimator: Any,
+    grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
+    users: Population,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    *,
+    refit: bool | None = None,
+    ledger: Ledger | SharedLedger | None = None,
+    simulation_seed: int | None = None,
+    verbose: bool = False,
+    gate: Callable[[Ledger, Randomness], Gate] = Gate,
+) -> Tuned:
+    """The best of a grid of settings, by people's own held-out errors: one budget for all of it.
+
+    Parameters
+    ----------
+    estimator : estimator
+        One with ``epsilon`` and ``delta``; its other parameters hold for all candidates.
+    grid : mapping of str to sequence, or sequence of such mappings
+        As for scikit-learn's ``GridSearchCV``. ε, δ and seeds cannot be searched for.
+    users : Population
+        People with their rows, here; one row in five of each is held out.
+    epsilon, delta : float, default=those of the estimator
+        Of everything together: fits, choice and the last fit.
+    refit : bool or None, default=None
+        Fit the winner again, on all rows, with most of the budget; False keeps its fit. None: what is better, which is to keep it
+        where all candidates come from one fit.
+    ledger : population of a ``DurableLedger``, default=None
+        Pays for all of it, with one reservation.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments. The statement then says *simulated, not private*.
+    verbose : bool, default=False
+        Show a progress bar.
+    gate : callable, default=Gate
+        For audits: makes this search's gates, ones that watch what passes.
+
+    Returns
+    -------
+    Tuned
+        ``best`` is the winner, fitted.
+
+    Examples
+    --------
+    >>> import commonground as cg
+    >>> users, truth = cg.datasets.make_shared_subspace(n_users=2000, n_features=6, rank=2, noise=0.1, seed=1)
+    >>> found = cg.tune(cg.PrivateFedRep(n_rounds=4), {"rank": [0, 1, 2, 3]}, users, epsilon=4.0, simulation_seed=1)
+    >>> found.best_settings["rank"] >= 2, found.statement.epsilon_spent <= 4.0
+    (True, True)
+    """
+    candidates = _checked(estimator, grid, users)
+    if gate is not Gate and ledger is not None:
+        raise InputError("gate= is for audits, which no ledger pays for. Tune without it.")
+    groups = groups_of(estimator, candidates)
+    budget = Budget(estimator.epsilon if epsilon is None else epsilon, estimator.delta if delta is None else delta)
+    shares = Shares.of(len(groups), len(groups) > 1 if refit is None else bool(refit))
+    seeds: list[int | None] = [None] * (len(groups) + 1)
+    if simulation_seed is not None:
+        randomness_from(simulation_seed)  # refuses what is no seed
+        seeds = [int(seed) for seed in np.random.SeedSequence(simulation_seed).generate_state(len(seeds))]
+    paid: list[Event] = []
+    rows = hold_out(users, EVERY)
+    reserved = ledger.reserve(budget, "tuning") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
+    with reserved as book, tally.paused():
+        search = Split(
+            estimator, candidates, groups, budget, InMemoryLedger(budget) if book is None else book,
+            randomness_from(simulation_seed), seeds, paid, verbose, gate,
+        )  # fmt: skip
+        winner, best, scores = search.run(users, rows, shares)
+        winner.set_params(epsilon=budget.epsilon, delta=budget.delta, simulation_seed=simulation_seed)
+        statement = replace(
+            winner.billboard_.statement,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            events=tuple(paid),
+            simulated=winner.billboard_.statement.simulated or gate is not Gate,
+            parameters={**winner.billboard_.statement.parameters, "tuned": _in_words(len(candidates), len(groups))},
+        )
+        winner.billboard_ = name_each_other(replace(winner.billboard_, statement=statement), book)
+    if simulation_seed is None and gate is Gate:
+        tally.note_fit(users, tuple(paid), budget.delta, paid_by_ledger=ledger is not None)
+    of = {at: number for number, group in enumerate(groups) for at in group.members}
+    return Tuned(
+        best=winner,
+        best_settings=candidates[best],
+        candidates=tuple(
+            Candidate(
+                one,
+                float(scores.value[at]),
+                scores.std if at else 0.0,
+                of[at] + 1,
+                dict(groups[of[at]].settings) != one,
+            )
+            for at, one in enumerate(candidates)
+        ),
+        metric=scores.metric,
+        clip=scores.clip,
+        way="split",
+        why=_why(len(candidates), len(groups), shares),
+        shares={"each fit": shares.each, "choice": shares.choice, "last fit": shares.last},
+    )
+
+
+def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:
+    known = estimator.get_params(deep=False)
+    if not {"epsilon", "delta"} <= set(known):
+        raise InputError(
+            f"{type(estimator).__name__} does not declare ε and δ, which a search divides among its fits. PrivateFedRep, "
+            "PrivateFedRepClassifier, PrivateAltMin and SingleModel do."
+        )
+    if not isinstance(users, Population) or isinstance(users, Unencoded) or not users.rows_are_here:
+        raise InputError("give tune a Users object with its rows here: Users.from_arrays or Users.from_table.")
+    if known.get("budgets") is not None or users.budgets is not None:
+        raise InputError("people with budgets of their own cannot be tuned on yet. Tune on those who have the same ε.")
+    if known.get("device", "cpu") != "cpu":
+        raise InputError(
+            "tune holds rows out in this processor's memory; leave device out, and fit the winner with it."
+        )
+    return candidates_in(estimator, grid)
+
+
+def _in_words(n_candidates: int, n_groups: int) -> str:
+    return f"the best of {n_candidates} candidates, from {n_groups} fit{'s' * (n_groups > 1)} within this budget"
+
+
+def _why(n_candidates: int, n_groups: int, shares: Shares) -> str:
+    free = n_candidates - n_groups
+    fits = f"{n_groups} fit{'s' * (n_groups > 1)} ({shares.each:.1%}{' each' * (n_groups > 1)})"
+    words = f"Split: μ² is divided among {fits}, the choice ({shares.choice:.1%})"
+    words += (
+        f" and a last fit of the winner on all rows ({shares.last:.1%})."
+        if shares.last
+        else "; the winner's fit is kept."
+    )
+    if free:
+        words += f" {free} of {n_candidates} candidates are read off other fits' released spectra and cost nothing."
+    return words
