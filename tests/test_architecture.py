@@ -45,8 +45,8 @@ def test_the_verbs_of_the_gate_are_called_by_the_gate_alone() -> None:
 
 
 def test_who_makes_a_gate() -> None:
-    """One for each fit, by the base of estimators, each evaluation, the choice of a search and each node; a second gate would pass by ledger and
-    statement."""
+    """One for each fit, by the base of estimators, for each evaluation, the choices of a search and each node; a second
+    gate would pass by ledger and statement."""
     made = {name for name, text in FILES.items() if re.search(r"\bGate\(|\bgate\(\*|= gate\(|else gate\(", text)}
     assert made - {"gate/gate.py"} == {
         "estimators/base.py",

@@ -59,7 +59,7 @@ def test_settings_with_fits_of_their_own_share_the_budget_and_the_winner_is_fitt
     assert {one.fit for one in found.candidates} == {1, 2}
     assert found.shares["last fit"] > 0.5
     names = {event.name.split(":")[0] for event in found.statement.events}
-    assert names == {"fit 1", "fit 2", "tuning", "last fit"}
+    assert names == {"fit 1", "fit 2", "choice", "last fit"}
     assert found.statement.epsilon_spent <= 4.0
     assert 2 * found.shares["each fit"] + found.shares["choice"] + found.shares["last fit"] == pytest.approx(1.0)
     board = cg.Billboard.load(found.best.billboard_.save(tmp_path / "board"))

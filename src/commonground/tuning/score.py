@@ -67,16 +67,12 @@ def release_scores(errors: np.ndarray, metric: str, gate: Gate, mu: float) -> Sc
         apart = errors[:, 1:] - errors[:, :1]
     apart = np.where(np.isfinite(apart).all(axis=1, keepdims=True), apart, 0.0)[:, None, :]
     everybody = np.ones(n)
-    sizes = gate.release(
-        BinnedSums.of(apart, everybody, 1, 1).whole_histogram("choice: sizes of differences"), mu * SIZES**0.5
-    )
+    sizes = gate.release(BinnedSums.of(apart, everybody, 1, 1).whole_histogram("sizes of differences"), mu * SIZES**0.5)
     first = densest_window(sizes.value, sizes.noise_std)
     edge = round(quantile_bin(sizes.value[first : first + LOCATING_WIDTH], first, CLIP_QUANTILE))
     edge = int(np.clip(edge, 2, N_BINS - 1))
     lowest = int(np.clip(edge - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = BinnedSums.of(apart, everybody, lowest, WINDOW)
-    released = gate.release(
-        sums.clipped_at(edge, "choice: differences of errors"), mu * (1.0 - SIZES) ** 0.5 * (1 - 1e-9)
-    )
+    released = gate.release(sums.clipped_at(edge, "differences of errors"), mu * (1.0 - SIZES) ** 0.5 * (1 - 1e-9))
     value = np.concatenate([[0.0], released.value.ravel() / n])
     return Scores(value, released.noise_std / n, lower_edge(edge), metric)

@@ -128,7 +128,7 @@ class Split:
     def _choose(self, boards: list[Billboard], rows: HeldOut, share: float) -> Scores:
         part, gate = part_of(self.budget, share), self.gate
         errors, metric = own_errors(boards, rows)
-        pays = Part(InMemoryLedger(part), self.book, self.paid, "tuning")
+        pays = Part(InMemoryLedger(part), self.book, self.paid, "choice")
         opened = gate(pays if gate is Gate else InMemoryLedger(part), self.randomness)
         scores = release_scores(errors, metric, opened, part.mu)
         if gate is not Gate:  # a gate that replays charges nobody

@@ -12,10 +12,9 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
+from commonground.accounting.selection import POISSON, largest_mu
 from commonground.billboard.board import name_each_other
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
@@ -28,6 +27,7 @@ from commonground.tuning.hold_out import hold_out
 from commonground.tuning.result import Candidate, Tuned
 from commonground.tuning.split import Shares, Split
 
+TRIES = 3  # repetitions for each fit, in repeat-and-select: a given one is then left out with probability e⁻³, or 1/4
 EVERY = 5  # one of so many rows of each person is held out
 
 
@@ -90,7 +90,7 @@ def tune(
     seeds: list[int | None] = [None] * (len(groups) + 1)
     if simulation_seed is not None:
         randomness_from(simulation_seed)  # refuses what is no seed
-        seeds = [int(seed) for seed in np.random.SeedSequence(simulation_seed).generate_state(len(seeds))]
+        seeds = [len(seeds) * int(simulation_seed) + number for number in range(len(seeds))]
     paid: list[Event] = []
     rows = hold_out(users, EVERY)
     reserved = ledger.reserve(budget, "tuning") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
@@ -129,7 +129,7 @@ def tune(
         metric=scores.metric,
         clip=scores.clip,
         way="split",
-        why=_why(len(candidates), len(groups), shares),
+        why=_why(len(candidates), len(groups), shares, budget),
         shares={"each fit": shares.each, "choice": shares.choice, "last fit": shares.last},
     )
 
@@ -156,7 +156,7 @@ def _in_words(n_candidates: int, n_groups: int) -> str:
     return f"the best of {n_candidates} candidates, from {n_groups} fit{'s' * (n_groups > 1)} within this budget"
 
 
-def _why(n_candidates: int, n_groups: int, shares: Shares) -> str:
+def _why(n_candidates: int, n_groups: int, shares: Shares, budget: Budget) -> str:
     free = n_candidates - n_groups
     fits = f"{n_groups} fit{'s' * (n_groups > 1)} ({shares.each:.1%}{' each' * (n_groups > 1)})"
     words = f"Split: μ² is divided among {fits}, the choice ({shares.choice:.1%})"
@@ -167,4 +167,18 @@ def _why(n_candidates: int, n_groups: int, shares: Shares) -> str:
     )
     if free:
         words += f" {free} of {n_candidates} candidates are read off other fits' released spectra and cost nothing."
+    if n_groups > 1:
+        words += " " + _other_way(n_groups, shares, budget)
     return words
+
+
+def _other_way(n_groups: int, shares: Shares, budget: Budget) -> str:
+    """What repeat-and-select would leave, by public numbers; so many repetitions that a given fit is mostly among them."""
+    mean = float(TRIES * n_groups)
+    there = max(largest_mu(budget.epsilon, budget.delta, mean, shape) for shape in (1.0, POISSON))
+    each, last = (budget.mu * share**0.5 for share in (shares.each, shares.last))
+    here = f"{each:.2g} to each and {last:.2g} to the last" if last else f"{each:.2g} to each"
+    return (
+        f"Of μ = {budget.mu:.2g}, split leaves {here}; repeat-and-select with {mean:.0f} expected repetitions would leave "
+        f"{there:.2g} to each and no last fit, and no ledger can add it up."
+    )
