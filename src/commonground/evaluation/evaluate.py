@@ -91,6 +91,8 @@ def evaluate(
     else:  # who was trained on and has no held-out row is one of the people, too: that she has none is private
         n_users = len(heads) + int((position < 0).sum())
     weights = np.ones(people.n_users) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+    if weights.shape != (people.n_users,) or not ((weights >= 0.0) & (weights <= 1.0)).all():
+        raise InputError(f"weights must be a number from 0 to 1 for each of {people.n_users} people.")
     errors = Asker(board, heads, asked, bounds).errors(people, position, weights)
     told: dict[str, Any] = {
         "of": board.statement.algorithm,
