@@ -27,7 +27,12 @@ def users_of(module: str) -> set[str]:
 
 
 def test_every_kind_of_noise_has_one_caller() -> None:
-    assert users_of("commonground.gate.noise") == {"gate/release.py", "gate/perturb.py", "gate/select.py"}
+    assert users_of("commonground.gate.noise") == {
+        "gate/release.py",
+        "gate/perturb.py",
+        "gate/select.py",
+        "gate/repeat.py",
+    }
     assert users_of("commonground.gate.noise.add_gaussian_noise") == {"gate/release.py"}
     assert users_of("commonground.gate.noise.choose_smallest") == {"gate/select.py"}
     assert users_of("commonground.gate.noise.add_l2_laplace_noise") == {"gate/perturb.py"}
@@ -40,6 +45,7 @@ def test_the_verbs_of_the_gate_are_called_by_the_gate_alone() -> None:
         "perturb.perturb",
         "perturb.sample_people",
         "select.select",
+        "repeat.repetitions",
     ):
         assert users_of(f"commonground.gate.{verb}") == {"gate/gate.py"}, verb
 

@@ -18,6 +18,7 @@ from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.errors import PrivacyWarning
 
 MOST_PEOPLE = 2**20
+SEARCH_DELTA = 1e-6  # at which the ε of a search by repeat-and-select is added
 SMALLEST_DELTA = 1e-12  # for what is told where no δ was declared
 
 
@@ -70,10 +71,13 @@ class Tally:
         mu_squared, pure_epsilon, fits : float, float and int
             All zero where nothing was written down.
         """
-        real = [event.cost for event in events if not event.simulated]
+        events = [event for event in events if not event.simulated]
+        real = [event.cost for event in events]
         if self._paused.get() or not real or not people.rows_are_here or any(cost.steps for cost in real):
             return 0.0, 0.0, 0
-        new = np.array([sum(cost.mu**2 for cost in real), sum(cost.epsilon for cost in real), float(fits)])
+        searches = sum(event.loss().get_epsilon_for_delta(SEARCH_DELTA) for event in events if event.cost.repeated)
+        pure = sum(cost.epsilon for cost in real) + searches
+        new = np.array([sum(cost.mu**2 for cost in real), pure, float(fits)])
         with self._lock:
             return self._add(_smallest(hashed(people.ids), self._most), new)
 

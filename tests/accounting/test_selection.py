@@ -9,9 +9,16 @@ import pytest
 from dp_accounting.rdp import RdpAccountant
 from scipy.stats import norm
 
+from commonground.accounting.events import GaussianEvent, epsilon_spent, event_from_dict
 from commonground.accounting.gaussian import gaussian_epsilon
-from commonground.accounting.selection import POISSON, RepeatedSelection, largest_mu, mean_repetitions
-from commonground.errors import InputError
+from commonground.accounting.selection import (
+    POISSON,
+    RepeatedSelection,
+    RepeatedSelectionEvent,
+    largest_mu,
+    mean_repetitions,
+)
+from commonground.errors import BudgetError, InputError
 
 SHAPES = (0.0, 0.5, 1.0, 3.0, POISSON)
 
@@ -88,6 +95,27 @@ def test_calibration_stays_within(shape: float) -> None:
         <= 2.0
         < RepeatedSelection(1.001 * mu, 12.0, shape).epsilon(1e-6)
     )
+
+
+def test_the_event_stands_alone() -> None:
+    event = RepeatedSelectionEvent("fit and score", 0.2, 12.0, 4, False)
+    assert event_from_dict(event.as_dict()) == event
+    assert event.makes_sense
+    assert event.supported
+    assert epsilon_spent([event], 1e-6) == RepeatedSelection(0.2, 12.0, 1.0).epsilon(1e-6)
+    assert epsilon_spent([event], 0.0) == math.inf
+    other = GaussianEvent("more", 0.1, 1.0, 10.0, 1, False)
+    for together in ([event, other], [other, event], [event, event]):
+        with pytest.raises(BudgetError):
+            epsilon_spent(together, 1e-6)
+    with pytest.raises(BudgetError, match="durable ledger"):
+        event.charged()
+    assert event.for_share(0.5).mu == 0.1
+    epsilons = np.linspace(0.1, 3.0, 20)
+    deltas = event.get_delta_for_epsilon(epsilons)
+    assert (np.diff(deltas) <= 0).all()
+    for epsilon, delta in zip(epsilons, deltas, strict=True):
+        assert event.get_epsilon_for_delta(float(delta)) <= epsilon * (1 + 1e-6) or delta == 1.0
 
 
 def test_nonsense_is_refused() -> None:

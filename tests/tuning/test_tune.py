@@ -16,12 +16,14 @@ from commonground.errors import BudgetError, InputError, PrivacyWarning
 from commonground.gate import Gate, Release, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.tally import tally
-from commonground.tuning.candidates import candidates_in, groups_of
+from commonground.tuning import repeat
+from commonground.tuning.candidates import Group, candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
 from commonground.tuning.parts import part_of
 from commonground.tuning.score import own_errors, release_scores
 from commonground.tuning.split import Shares
 from commonground.tuning.truncate import at_rank
+from commonground.tuning.tune import _repeats
 from populations import strange_people
 
 
@@ -136,6 +138,71 @@ def test_whom_it_cannot_be_run_on_is_said() -> None:
     block = next(users.blocks())
     with pytest.raises(InputError, match="two rows"):
         cg.tune(MODEL, {"rank": [0, 1]}, cg.Users.from_arrays(block.X[:20], block.y[:20], np.arange(20)), 1.0)
+
+
+# ---- repeat-and-select ------------------------------------------------------------------------------------------------------
+
+
+def test_the_best_of_repetitions_is_one_event_and_tells_nothing_of_the_others(tmp_path: Path) -> None:
+    users, grid = people(400), {"n_rounds": [1, 2], "shared_mean": [True, False], "rank": [0, 1]}
+    found = cg.tune(MODEL, grid, users, 4.0, way="repeat", simulation_seed=1)
+    assert found.way == "repeat-and-select"
+    (event,) = found.statement.events
+    assert event.kind == "repeat-and-select"
+    assert 3.9 < found.statement.epsilon_spent <= 4.0
+    told = [one for one in found.candidates if not math.isnan(one.score)]
+    assert {one.fit for one in told} == {told[0].fit}, "of one repetition alone"
+    assert len(told) == 2
+    assert found.best_settings in [dict(one.settings) for one in told]
+    assert "not published" in str(found)
+    assert max(map(len, str(found).splitlines())) <= 80
+    board = cg.Billboard.load(found.best.billboard_.save(tmp_path / "board"))
+    assert board.statement.epsilon_spent == found.statement.epsilon_spent
+    assert "best of a random number of fits" in str(board.statement)
+    json.dumps(found.to_json(), allow_nan=False)
+    assert found.best.heads_ is not None
+
+
+def test_repetitions_stay_within_their_own_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All that one of them charges to its own book, together."""
+    books: list[InMemoryLedger] = []
+
+    def opened(budget: Budget) -> InMemoryLedger:
+        books.append(InMemoryLedger(budget))
+        return books[-1]
+
+    monkeypatch.setattr(repeat, "InMemoryLedger", opened)
+    grid = {"n_rounds": [1, 2], "shared_mean": [True, False]}
+    found = cg.tune(MODEL, grid, people(200), 4.0, way="repeat", simulation_seed=3)
+    mu = found.statement.events[0].mu
+    assert books
+    for book in books:
+        spent = math.sqrt(sum(event.mu**2 for event in book.events))
+        assert 0.99 * mu < spent <= mu
+
+
+def test_the_way_is_chosen_by_public_numbers_and_a_ledger_pays_for_split_only(tmp_path: Path) -> None:
+    budget = Budget(2.0, 1e-6)
+    few, many = ([Group({}, (at,)) for at in range(n)] for n in (3, 12))
+    ask = {"watched": False, "ledger": None}
+    assert not _repeats("auto", budget, few, Shares.of(3, True), **ask)
+    assert _repeats("auto", budget, many, Shares.of(12, True), **ask)
+    payer = DurableLedger(tmp_path / "ledger.db", create=True).open_population("people", budget)
+    assert not _repeats("auto", budget, many, Shares.of(12, True), watched=False, ledger=payer)
+    assert not _repeats("auto", budget, many, Shares.of(12, True), watched=True, ledger=None)
+    with pytest.raises(InputError, match="durable ledger"):
+        cg.tune(MODEL, {"rank": [0, 1]}, people(50), 1.0, way="repeat", ledger=payer)
+    with pytest.raises(InputError, match="way must be"):
+        cg.tune(MODEL, {"rank": [0, 1]}, people(50), 1.0, way="guess")
+
+
+def test_own_means_are_a_reference_that_she_makes_alone() -> None:
+    ids = np.repeat(np.arange(3), [6, 1, 2])
+    y = np.array([1.0, 10.0, 2.0, 3.0, 4.0, 5.0, 7.0, 1.0, 2.0])
+    users = cg.Users.from_arrays(np.ones((9, 2)) + y[:, None], y, ids)
+    split = hold_out(users, 5)
+    board = cg.SingleModel(1.0, simulation_seed=0).fit(users).billboard_
+    np.testing.assert_allclose(repeat._reference(board, split), [(10.0 - 3.0) ** 2, 0.0, 1.0])
 
 
 # ---- what is free ----------------------------------------------------------------------------------------------------------

@@ -7,12 +7,15 @@ where dp-accounting's ``RepeatAndSelectDpEvent`` has to read it off the Rényi c
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
+from commonground.accounting.costs import BaseEvent, Cost, is_size
 from commonground.accounting.gaussian import gaussian_delta
-from commonground.errors import InputError
+from commonground.accounting.sampled import REPLACE
+from commonground.errors import BudgetError, InputError
 
 POISSON = math.inf  # the shape
 _ORDERS = np.concatenate([1.0 + np.logspace(-2, 0, 60), np.linspace(2.05, 40, 300), np.logspace(1.61, 4, 120)])
@@ -98,6 +101,142 @@ class RepeatedSelection:
         orders = _ORDERS
         found = self.renyi(orders) + np.log1p(-1.0 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1.0)
         return max(0.0, float(found.min())) * (1.0 + _MARGIN)
+
+    def delta(self, epsilon: float) -> float:
+        """δ at ε, rounded up: the inverse of ``epsilon``.
+
+        Parameters
+        ----------
+        epsilon : float
+
+        Returns
+        -------
+        float
+        """
+        orders = _ORDERS
+        logs = (orders - 1.0) * (self.renyi(orders) - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
+        return min(1.0, math.exp(min(0.0, float(logs.min()))) * (1.0 + 1e-6))
+
+
+@dataclass(frozen=True)
+class RepeatedSelectionEvent(BaseEvent):
+    """The best of a geometric number of repetitions, of fits with their scores; nothing else of them is published.
+
+    Parameters
+    ----------
+    name : str
+        What was repeated.
+    mu : float
+        Of one repetition: all of its releases together.
+    mean : float
+        Expected number of repetitions.
+    entries : int
+        Settings to choose from.
+    simulated : bool
+        The noise, or the number of repetitions, can be recomputed from a seed: no protection.
+    """
+
+    kind: ClassVar[str] = "repeat-and-select"
+    chooses: ClassVar[bool] = True
+    unit: ClassVar[str] = ""
+    relation: ClassVar[str] = REPLACE
+    sampler_room: ClassVar[float] = 0.0
+    name: str
+    mu: float
+    mean: float
+    entries: int
+    simulated: bool
+
+    @property
+    def selection(self) -> RepeatedSelection:
+        """What it costs."""
+        return RepeatedSelection(self.mu, self.mean, 1.0)
+
+    @property
+    def cost(self) -> Cost:
+        """What it takes from a budget: all of it, as it adds up with nothing."""
+        return Cost(repeated=True)
+
+    @property
+    def supported(self) -> bool:
+        """Whether the numbers have a bound; the noise of repetitions is not in the record."""
+        return is_size(self.mu) and is_size(self.mean) and self.mean >= 1.0
+
+    @property
+    def sensitivity(self) -> float:
+        """Of one repetition, over its noise."""
+        return self.mu
+
+    @property
+    def noise(self) -> str:
+        """What people are told of the noise."""
+        return f"Gaussian, best of about {self.mean:.3g}"
+
+    @property
+    def noise_scale(self) -> float:
+        """How large the noise is, over the sensitivity of one repetition."""
+        return 1.0 / self.mu
+
+    def for_share(self, share: float) -> "RepeatedSelectionEvent":
+        """What it costs a person who moves each release by at most this share of its sensitivity.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+
+        Returns
+        -------
+        RepeatedSelectionEvent
+        """
+        return replace(self, mu=self.mu * share)
+
+    def charged(self) -> dict[str, Any]:
+        """A ledger adds up μ², ε or steps, and this is none of them.
+
+        Returns
+        -------
+        dict
+            Never: it is an error.
+        """
+        raise BudgetError(
+            f"{self.name!r} is the best of a random number of fits, which a durable ledger cannot add up. Search by split."
+        )
+
+    def loss(self) -> Any:
+        """Itself: it knows δ at every ε. It composes with nothing (``epsilon_spent`` refuses).
+
+        Returns
+        -------
+        RepeatedSelectionEvent
+        """
+        return self
+
+    def get_delta_for_epsilon(self, epsilon: Any) -> Any:
+        """δ at each ε, as dp-accounting's distributions are asked.
+
+        Parameters
+        ----------
+        epsilon : float or array
+
+        Returns
+        -------
+        array
+        """
+        return np.vectorize(self.selection.delta)(np.asarray(epsilon, dtype=np.float64))
+
+    def get_epsilon_for_delta(self, delta: float) -> float:
+        """ε at δ, as dp-accounting's distributions are asked.
+
+        Parameters
+        ----------
+        delta : float
+
+        Returns
+        -------
+        float
+        """
+        return self.selection.epsilon(delta)
 
 
 def mean_repetitions(stop: float, shape: float) -> float:

@@ -1,5 +1,6 @@
 """What a search has found, and what all of it cost."""
 
+import math
 import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +20,8 @@ class Candidate:
     settings : mapping
         Its parameters.
     score : float
-        Released: mean difference in error from the first candidate; the smallest is the best.
+        Released: mean difference in error from the first candidate; the smallest is the best. By repeat-and-select, from
+        everybody's own mean of training labels (from nothing, for classes), and NaN where it is not published.
     std : float
         Of the noise in ``score``; 0 for the first, which the others are compared with.
     fit : int
@@ -91,8 +93,8 @@ class Tuned:
             "candidates": [
                 {
                     "settings": {name: _plain(value) for name, value in one.settings.items()},
-                    "score": one.score,
-                    "std": one.std,
+                    "score": None if math.isnan(one.score) else one.score,
+                    "std": None if math.isnan(one.std) else one.std,
                     "fit": one.fit,
                     "free": one.free,
                 }
@@ -104,13 +106,17 @@ class Tuned:
 
     def __str__(self) -> str:
         spent = f"ε = {self.statement.epsilon_spent:.4g} of {self.statement.epsilon:g} at δ = {self.statement.delta:g}"
+        reference = "the first" if self.way == "split" else "everybody's own mean"
         lines = [
-            f"{len(self.candidates)} candidates, fits compared: {max(one.fit for one in self.candidates)}; all together {spent}",
-            f"difference in {IN_WORDS[self.metric]} from the first, released (± its noise)",
+            f"{len(self.candidates)} candidates, different fits: {max(one.fit for one in self.candidates)}; all together {spent}",
+            f"difference in {IN_WORDS[self.metric]} from {reference}, released (± its noise)",
         ]
         for one in self.candidates:
             words = ", ".join(f"{name}={value}" for name, value in one.settings.items())
             mark = "*" if dict(one.settings) == self.best_settings else " "
+            if math.isnan(one.score):
+                lines.append(f"{mark} {words[:38]:<38} not published")
+                continue
             noise = f"± {one.std:.2g}" if one.std else "(first)"
             free = "free, from" if one.free else "by"
             lines.append(f"{mark} {words[:38]:<38} {one.score:>+9.3g} {noise:<10} {free} fit {one.fit}")

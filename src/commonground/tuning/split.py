@@ -93,9 +93,7 @@ class Split:
             for number, group in enumerate(self.groups):
                 model = self._fit(group.settings, rows.seen, shares.each, f"fit {number + 1}", number, keep_heads=False)
                 fitted.append(model)
-                for at in group.members:
-                    rank = self.candidates[at].get("rank", model.billboard_.rank)
-                    boards[at] = at_rank(model.billboard_, rank) if isinstance(rank, int) else model.billboard_
+                boards |= boards_of(self.candidates, group, model)
                 advance()
             scores = self._choose([boards[at] for at in range(len(self.candidates))], rows, shares.choice)
             best = int(np.argmin(scores.value))
@@ -103,7 +101,7 @@ class Split:
                 winner = self._fit(self.candidates[best], people, shares.last, "last fit", len(self.groups))
             else:
                 of = next(number for number, group in enumerate(self.groups) if best in group.members)
-                winner = _with_board(fitted[of], self.candidates[best], boards[best], people)
+                winner = with_board(fitted[of], self.candidates[best], boards[best], people)
             advance()
         return winner, best, scores
 
@@ -137,7 +135,14 @@ class Split:
         return scores
 
 
-def _with_board(model: Any, settings: dict[str, Any], board: Billboard, people: Population) -> Any:
+def boards_of(candidates: list[dict[str, Any]], group: Group, model: Any) -> dict[int, Billboard]:
+    """The board of each of a group's candidates, by its place: the fitted one, or one of lower rank."""
+    board: Billboard = model.billboard_
+    ranks = {at: candidates[at].get("rank", board.rank) for at in group.members}
+    return {at: at_rank(board, rank) if isinstance(rank, int) else board for at, rank in ranks.items()}
+
+
+def with_board(model: Any, settings: dict[str, Any], board: Billboard, people: Population) -> Any:
     """A fitted model with another board, made from its own, and heads on it from all of everybody's rows (local, free)."""
     model.set_params(**settings, keep_heads=True)
     model.billboard_, model.heads_ = board, HeadTable.fit(board, people)

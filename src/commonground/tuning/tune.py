@@ -7,6 +7,7 @@ their μ² add up to at most that of (ε, δ). Lower ranks are read off released
 is a function of releases.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,7 +15,6 @@ from typing import Any
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
-from commonground.accounting.selection import POISSON, largest_mu
 from commonground.billboard.board import name_each_other
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
@@ -22,12 +22,15 @@ from commonground.errors import InputError
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.tally import tally
-from commonground.tuning.candidates import candidates_in, groups_of
+from commonground.tuning.candidates import Group, candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
+from commonground.tuning.repeat import Winner, repeat_and_select, repeated_mu
 from commonground.tuning.result import Candidate, Tuned
 from commonground.tuning.split import Shares, Split
 
-TRIES = 3  # repetitions for each fit, in repeat-and-select: a given one is then left out with probability e⁻³, or 1/4
+MUCH_MORE = (
+    2.0  # times μ that repetitions must leave to each: they have no last fit, and may leave out the best setting
+)
 EVERY = 5  # one of so many rows of each person is held out
 
 
@@ -38,6 +41,7 @@ def tune(
     epsilon: float | None = None,
     delta: float | None = None,
     *,
+    way: str = "auto",
     refit: bool | None = None,
     ledger: Ledger | SharedLedger | None = None,
     simulation_seed: int | None = None,
@@ -56,9 +60,12 @@ def tune(
         People with their rows, here; one row in five of each is held out.
     epsilon, delta : float, default=those of the estimator
         Of everything together: fits, choice and the last fit.
+    way : {"auto", "split", "repeat"}, default="auto"
+        Divide the budget among fits, or repeat-and-select (``tuning.repeat``). "auto": what leaves each fit more of μ, by public
+        numbers; a last fit counts for split, so repetitions must leave twice as much. A durable ledger can pay for split only.
     refit : bool or None, default=None
-        Fit the winner again, on all rows, with most of the budget; False keeps its fit. None: what is better, which is to keep it
-        where all candidates come from one fit.
+        With split: fit the winner again, on all rows, with most of the budget; False keeps its fit. None: what is better, to keep
+        it where all candidates come from one fit.
     ledger : population of a ``DurableLedger``, default=None
         Pays for all of it, with one reservation.
     simulation_seed : int or None, default=None
@@ -87,19 +94,34 @@ def tune(
     groups = groups_of(estimator, candidates)
     budget = Budget(estimator.epsilon if epsilon is None else epsilon, estimator.delta if delta is None else delta)
     shares = Shares.of(len(groups), len(groups) > 1 if refit is None else bool(refit))
-    seeds: list[int | None] = [None] * (len(groups) + 1)
+    repeats = _repeats(way, budget, groups, shares, watched=gate is not Gate or refit is not None, ledger=ledger)
     if simulation_seed is not None:
         randomness_from(simulation_seed)  # refuses what is no seed
-        seeds = [len(seeds) * int(simulation_seed) + number for number in range(len(seeds))]
     paid: list[Event] = []
     rows = hold_out(users, EVERY)
     reserved = ledger.reserve(budget, "tuning") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
     with reserved as book, tally.paused():
-        search = Split(
-            estimator, candidates, groups, budget, InMemoryLedger(budget) if book is None else book,
-            randomness_from(simulation_seed), seeds, paid, verbose, gate,
-        )  # fmt: skip
-        winner, best, scores = search.run(users, rows, shares)
+        pays = InMemoryLedger(budget) if book is None else book
+        if repeats:
+            once = repeat_and_select(estimator, candidates, groups, budget, pays, simulation_seed, users, rows)
+            winner, best, scores = once.model, once.best, once.scores
+            paid.append(once.event)
+        else:
+            numbers = range(len(groups) + 1)
+            seeds = [None if simulation_seed is None else len(numbers) * int(simulation_seed) + n for n in numbers]
+            search = Split(
+                estimator,
+                candidates,
+                groups,
+                budget,
+                pays,
+                randomness_from(simulation_seed),
+                seeds,
+                paid,
+                verbose,
+                gate,
+            )
+            winner, best, scores = search.run(users, rows, shares)
         winner.set_params(epsilon=budget.epsilon, delta=budget.delta, simulation_seed=simulation_seed)
         statement = replace(
             winner.billboard_.statement,
@@ -112,6 +134,8 @@ def tune(
         winner.billboard_ = name_each_other(replace(winner.billboard_, statement=statement), book)
     if simulation_seed is None and gate is Gate:
         tally.note_fit(users, tuple(paid), budget.delta, paid_by_ledger=ledger is not None)
+    if repeats:
+        return _best_of_repetitions(winner, best, once, candidates, groups, budget)
     of = {at: number for number, group in enumerate(groups) for at in group.members}
     return Tuned(
         best=winner,
@@ -131,6 +155,58 @@ def tune(
         way="split",
         why=_why(len(candidates), len(groups), shares, budget),
         shares={"each fit": shares.each, "choice": shares.choice, "last fit": shares.last},
+    )
+
+
+def _repeats(
+    way: str,
+    budget: Budget,
+    groups: list[Group],
+    shares: Shares,
+    *,
+    watched: bool,
+    ledger: Ledger | SharedLedger | None,
+) -> bool:
+    """Whether to repeat and select, by public numbers alone."""
+    if way not in ("auto", "split", "repeat"):
+        raise InputError(f"way must be 'auto', 'split' or 'repeat', got {way!r}.")
+    possible = not isinstance(ledger, SharedLedger) and not watched
+    if way == "repeat" and not possible:
+        raise InputError("repeat-and-select goes with neither a durable ledger, which adds up μ², nor refit= or gate=.")
+    if way != "auto" or not possible or len(groups) == 1:
+        return way == "repeat"
+    return repeated_mu(budget, len(groups)) > MUCH_MORE * budget.mu * shares.each**0.5
+
+
+def _best_of_repetitions(
+    winner: Any, best: int, once: Winner, candidates: list[dict[str, Any]], groups: list[Group], budget: Budget
+) -> Tuned:
+    """Nothing is known of what did not win."""
+    of = {at: number for number, group in enumerate(groups) for at in group.members}
+    known = dict(zip(groups[of[best]].members, once.scores.value[1:].tolist(), strict=True))
+    return Tuned(
+        best=winner,
+        best_settings=candidates[best],
+        candidates=tuple(
+            Candidate(
+                one,
+                known.get(at, math.nan),
+                once.scores.std if at in known else math.nan,
+                of[at] + 1,
+                dict(groups[of[at]].settings) != one,
+            )
+            for at, one in enumerate(candidates)
+        ),
+        metric=once.scores.metric,
+        clip=once.scores.clip,
+        way="repeat-and-select",
+        why=(
+            f"Repeat-and-select (arXiv 2110.03620): about {once.event.mean:.0f} repetitions of settings drawn at random, each "
+            f"with μ = {once.event.mu:.2g} of {budget.mu:.2g}; {len(groups)} fits side by side would have had "
+            f"{budget.mu * Shares.of(len(groups), True).each ** 0.5:.2g} each. Of what did not win nothing is known, nor how "
+            "many repetitions there were."
+        ),
+        shares={"each repetition": (once.event.mu / budget.mu) ** 2},
     )
 
 
@@ -173,12 +249,10 @@ def _why(n_candidates: int, n_groups: int, shares: Shares, budget: Budget) -> st
 
 
 def _other_way(n_groups: int, shares: Shares, budget: Budget) -> str:
-    """What repeat-and-select would leave, by public numbers; so many repetitions that a given fit is mostly among them."""
-    mean = float(TRIES * n_groups)
-    there = max(largest_mu(budget.epsilon, budget.delta, mean, shape) for shape in (1.0, POISSON))
+    """What repeat-and-select would leave, by public numbers."""
     each, last = (budget.mu * share**0.5 for share in (shares.each, shares.last))
     here = f"{each:.2g} to each and {last:.2g} to the last" if last else f"{each:.2g} to each"
     return (
-        f"Of μ = {budget.mu:.2g}, split leaves {here}; repeat-and-select with {mean:.0f} expected repetitions would leave "
-        f"{there:.2g} to each and no last fit, and no ledger can add it up."
+        f"Of μ = {budget.mu:.2g}, split leaves {here}; repeat-and-select, which no ledger can add up, would leave "
+        f"{repeated_mu(budget, n_groups):.2g} to each, and has no last fit."
     )
