@@ -2,6 +2,7 @@
 
 python benchmarks/tuning.py                 # writes docs/measured/tuning.md and docs/figures/tuning.{png,svg}
 python benchmarks/tuning.py --choose        # on simulated people: keep the winner's fit, or fit again, and with how much
+python benchmarks/tuning.py --ways          # on simulated people: split against repeat-and-select, 16 fits to compare
 
 A fifth of everybody's rows is held out from everything, searches included, to tell errors by (not private: a benchmark).
 """
@@ -157,6 +158,24 @@ def choose(seeds: int) -> None:
             )
 
 
+def ways(seeds: int) -> None:
+    """Split against repeat-and-select, where every candidate needs a fit of its own."""
+    grid = {"n_rounds": [1, 2, 4, 8], "shared_mean": [True, False], "fit_intercept": [True, False]}
+    for way in ("split", "repeat"):
+        errors = []
+        for seed in range(seeds):
+            users, _ = cg.datasets.make_shared_subspace(3000, 16, 10, rank=2, noise=0.7, seed=seed)
+            block = next(users.blocks(max_bytes=2**31))
+            ids, out = np.repeat(users.ids, np.diff(block.offsets)), np.arange(block.n_rows) % 4 == 0
+            train = cg.Users.from_arrays(block.X[~out], block.y[~out], ids[~out])
+            found = cg.tune(cg.PrivateFedRep(2), grid, train, EPSILON, way=way, simulation_seed=seed)
+            errors.append(rmse(found.best, block.X[out], block.y[out], ids[out]))
+        print(
+            f"16 fits to compare, n = 3000, ε = {EPSILON:g}, {way}: RMSE {np.mean(errors):.4f} ({_list(errors)})",
+            flush=True,
+        )
+
+
 def _words(setting: dict[str, Any]) -> str:
     return f"rank {setting['rank']}, {'with' if setting['shared_mean'] else 'without'} shared mean"
 
@@ -167,7 +186,8 @@ def _list(values: Any) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--ways", action="store_true")
     asked = parser.parse_args()
-    choose(asked.seeds) if asked.choose else on_jester(asked.seeds)
+    (choose if asked.choose else ways if asked.ways else on_jester)(asked.seeds)
