@@ -183,13 +183,13 @@ def test_repetitions_stay_within_their_own_cost(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_way_is_chosen_by_public_numbers_and_a_ledger_pays_for_split_only(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-6)
-    few, many = ([Group({}, (at,)) for at in range(n)] for n in (3, 12))
+    few, many = ([Group({}, (at,)) for at in range(n)] for n in (16, 60))
     ask = {"watched": False, "ledger": None}
-    assert not _repeats("auto", budget, few, Shares.of(3, True), **ask)
-    assert _repeats("auto", budget, many, Shares.of(12, True), **ask)
+    assert not _repeats("auto", budget, few, Shares.of(16, True), **ask)
+    assert _repeats("auto", budget, many, Shares.of(60, True), **ask)
     payer = DurableLedger(tmp_path / "ledger.db", create=True).open_population("people", budget)
-    assert not _repeats("auto", budget, many, Shares.of(12, True), watched=False, ledger=payer)
-    assert not _repeats("auto", budget, many, Shares.of(12, True), watched=True, ledger=None)
+    assert not _repeats("auto", budget, many, Shares.of(60, True), watched=False, ledger=payer)
+    assert not _repeats("auto", budget, many, Shares.of(60, True), watched=True, ledger=None)
     with pytest.raises(InputError, match="durable ledger"):
         cg.tune(MODEL, {"rank": [0, 1]}, people(50), 1.0, way="repeat", ledger=payer)
     with pytest.raises(InputError, match="way must be"):

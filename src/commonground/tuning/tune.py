@@ -28,9 +28,9 @@ from commonground.tuning.repeat import Winner, repeat_and_select, repeated_mu
 from commonground.tuning.result import Candidate, Tuned
 from commonground.tuning.split import Shares, Split
 
-MUCH_MORE = (
-    2.0  # times μ that repetitions must leave to each: they have no last fit, and may leave out the best setting
-)
+# Times μ that repetitions must leave to each fit: they have no last one, and may leave out the best setting. At 2.7 times (16 fits)
+# split was still better (`benchmarks/tuning.py --ways`).
+MUCH_MORE = 4.0
 EVERY = 5  # one of so many rows of each person is held out
 
 
@@ -62,7 +62,7 @@ def tune(
         Of everything together: fits, choice and the last fit.
     way : {"auto", "split", "repeat"}, default="auto"
         Divide the budget among fits, or repeat-and-select (``tuning.repeat``). "auto": what leaves each fit more of μ, by public
-        numbers; a last fit counts for split, so repetitions must leave twice as much. A durable ledger can pay for split only.
+        numbers; a last fit counts for split, so repetitions must leave four times as much. A ledger can pay for split only.
     refit : bool or None, default=None
         With split: fit the winner again, on all rows, with most of the budget; False keeps its fit. None: what is better, to keep
         it where all candidates come from one fit.
