@@ -28,8 +28,8 @@ from commonground.tuning.repeat import Winner, repeat_and_select, repeated_mu
 from commonground.tuning.result import Candidate, Tuned
 from commonground.tuning.split import Shares, Split
 
-# Times μ that repetitions must leave to each fit: they have no last one, and may leave out the best setting. At 2.7 times (16 fits)
-# split was still better (`benchmarks/tuning.py --ways`).
+# Times μ that repetitions must leave to each fit: they have no last one, and may leave out the best setting. At 2.7 times (16
+# fits) split was still better (`benchmarks/tuning.py --ways`).
 MUCH_MORE = 4.0
 EVERY = 5  # one of so many rows of each person is held out
 
