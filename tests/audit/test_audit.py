@@ -115,6 +115,17 @@ def test_no_claim_is_refuted_and_the_audit_comes_close(recipe: str) -> None:
     assert reached > least * report.whole.claimed_mu
 
 
+@pytest.mark.slow
+def test_no_claim_of_a_search_is_refuted() -> None:
+    """Two fits, the choice and a last fit, together within the claim; what the replaced person moved is near it."""
+    report = run_audit("tuned", 40)
+    assert not report.refuted
+    assert report.whole.claimed_epsilon <= CLAIM.epsilon
+    assert report.whole.bound.epsilon > 0.2 * report.whole.claimed_epsilon
+    reached = np.sqrt(sum((line.reach * line.claimed_mu) ** 2 for line in report.releases if line.reach))
+    assert reached > 0.7 * report.whole.claimed_mu
+
+
 @pytest.mark.parametrize("recipe", LAPLACE)
 def test_no_outcome_of_laplace_noise_is_more_likely_than_her_own_budget_allows(recipe: str) -> None:
     """Exact: the largest likelihood ratio that any outcome has. She has half of the others' ε, and that is her claim."""
