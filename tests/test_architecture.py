@@ -27,7 +27,12 @@ def users_of(module: str) -> set[str]:
 
 
 def test_every_kind_of_noise_has_one_caller() -> None:
-    assert users_of("commonground.gate.noise") == {"gate/release.py", "gate/perturb.py", "gate/select.py"}
+    assert users_of("commonground.gate.noise") == {
+        "gate/release.py",
+        "gate/perturb.py",
+        "gate/select.py",
+        "gate/repeat.py",
+    }
     assert users_of("commonground.gate.noise.add_gaussian_noise") == {"gate/release.py"}
     assert users_of("commonground.gate.noise.choose_smallest") == {"gate/select.py"}
     assert users_of("commonground.gate.noise.add_l2_laplace_noise") == {"gate/perturb.py"}
@@ -40,14 +45,23 @@ def test_the_verbs_of_the_gate_are_called_by_the_gate_alone() -> None:
         "perturb.perturb",
         "perturb.sample_people",
         "select.select",
+        "repeat.repetitions",
     ):
         assert users_of(f"commonground.gate.{verb}") == {"gate/gate.py"}, verb
 
 
 def test_who_makes_a_gate() -> None:
-    """One for each fit, by the base of estimators, and one for each node; a second gate would pass by ledger and statement."""
+    """One for each fit, by the base of estimators, for each evaluation, the choices of a search and each node; a second
+    gate would pass by ledger and statement."""
     made = {name for name, text in FILES.items() if re.search(r"\bGate\(|\bgate\(\*|= gate\(|else gate\(", text)}
-    assert made - {"gate/gate.py"} == {"estimators/base.py", "federated/node.py", "reproduce/p2.py"}
+    assert made - {"gate/gate.py"} == {
+        "estimators/base.py",
+        "evaluation/evaluate.py",
+        "federated/node.py",
+        "reproduce/p2.py",
+        "tuning/repeat.py",
+        "tuning/split.py",
+    }
     others = {name for name, text in FILES.items() if re.search(r"replace\(self\.gate", text)}
     assert others == {"estimators/altmin/disjoint_groups.py"}  # what the first group has paid for
 
@@ -133,7 +147,7 @@ def test_accounting_is_arithmetic_and_the_ledger_needs_nothing_else() -> None:
 
 def test_sensitivities_are_made_in_clipping_only() -> None:
     makers = {name for name, text in FILES.items() if re.search(r"Bounded(Sum|Scores)\(", text)}
-    assert makers == {"clipping/ridge.py", "clipping/sums.py"}
+    assert makers == {"clipping/ridge.py", "clipping/shares.py", "clipping/sums.py"}
 
 
 def test_no_pickle() -> None:

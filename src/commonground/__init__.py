@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from commonground.estimators.personal_ridge import PersonalBudgetRidge
     from commonground.estimators.single_model import SingleModel
     from commonground.owners.joint_sgd import JointSGDClassifier, JointSGDRegressor
+    from commonground.tuning.tune import tune
 
 # Where the public names are: loaded when first asked for, as NumPy's, SciPy's and Numba's own start takes most of a second.
 _PLACES = {
@@ -48,6 +49,7 @@ _PLACES = {
     "Statement": "billboard.statement",
     "Users": "data.users",
     "one_hot": "data.items",
+    "tune": "tuning.tune",
 }
 _ROOMS = ("accounting", "datasets", "errors", "metrics", "theory", "threads")
 
@@ -80,6 +82,7 @@ __all__ = [
     "one_hot",
     "theory",
     "threads",
+    "tune",
 ]
 
 

@@ -32,11 +32,14 @@ class Cost:
         Of a release with δ = 0: ε adds.
     steps : mapping from StepKind to int, default={}
         Of training on Poisson samples: steps of one kind are counted, and composed in the end.
+    repeated : bool, default=False
+        Of the best of a random number of fits: it adds up with nothing.
     """
 
     mu: float = 0.0
     epsilon: float = 0.0
     steps: Mapping[StepKind, int] = field(default_factory=dict)
+    repeated: bool = False
 
     def __str__(self) -> str:
         return f"μ = {self.mu:.4g}" if self.mu else f"ε = {self.epsilon:.4g}" if self.epsilon else "–"
@@ -45,6 +48,7 @@ class Cost:
     def covering_mu(self) -> float:
         """μ of a Gaussian release that costs at least as much; steps have none."""
         assert not self.steps
+        assert not self.repeated
         return gaussian_dominating(self.epsilon) if self.epsilon else self.mu
 
     def at_least(self, delta: float) -> float:

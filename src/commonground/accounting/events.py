@@ -24,6 +24,7 @@ from typing import Any, ClassVar
 from commonground.accounting.costs import BaseEvent, Cost, StepKind, is_size
 from commonground.accounting.gaussian import compose, gaussian_dominating, gaussian_epsilon
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_steps
+from commonground.accounting.selection import RepeatedSelectionEvent
 from commonground.errors import BudgetError
 
 
@@ -239,9 +240,9 @@ class LaplaceEvent(PureEvent):
         return f"L2-Laplace, scale {self.scale:.4g}"
 
 
-Event = GaussianEvent | PureEvent | SampledGaussianEvent
-EVENTS: dict[str, type[GaussianEvent] | type[PureEvent] | type[SampledGaussianEvent]] = {
-    kind.kind: kind for kind in (GaussianEvent, PureEvent, LaplaceEvent, SampledGaussianEvent)
+Event = GaussianEvent | PureEvent | SampledGaussianEvent | RepeatedSelectionEvent
+EVENTS: dict[str, type[Event]] = {
+    kind.kind: kind for kind in (GaussianEvent, PureEvent, LaplaceEvent, SampledGaussianEvent, RepeatedSelectionEvent)
 }
 
 
@@ -286,6 +287,12 @@ def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     """
     events = tuple(events)
     costs = [event.cost for event in events]
+    if any(cost.repeated for cost in costs):
+        if len(events) > 1:
+            raise BudgetError(
+                "the best of a random number of fits does not add up with other releases: it needs its own budget."
+            )
+        return epsilon_by_pld(events, delta) if delta > 0 else math.inf
     if any(cost.steps for cost in costs):
         return _epsilon_of_sampled(events, delta)
     mu = compose(cost.mu for cost in costs)

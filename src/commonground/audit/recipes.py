@@ -27,6 +27,7 @@ from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
 from commonground.estimators.single_model import SingleModel
+from commonground.tuning import tune
 
 N_NODES = 2  # of a federation; the target is at the first
 
@@ -249,6 +250,14 @@ def _own_data(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> 
     return OwnDataOnly(towards=_single_model(claim, users, seed, watch).billboard_).fit(users, gate=watch.gate)
 
 
+def _tuned(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    """Two fits, the choice between them, and a last fit. In all runs the same number of releases, which audits compare."""
+    model, grid = PrivateFedRep(claim.rank, n_rounds=claim.n_rounds), {"local_choice": [False, True]}
+    found = tune(model, grid, users, claim.epsilon, claim.delta, simulation_seed=seed, gate=watch.gate)
+    assert isinstance(found.best, PersonalModel)
+    return found.best
+
+
 RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -273,6 +282,7 @@ RECIPES = {
         Recipe("ridge-sample", "PersonalBudgetRidge, method='sample', half of the others' ε", "corners", _sample),
         Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
         Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),
+        Recipe("tuned", "PrivateFedRep, the better of two settings within one budget", "aligned", _tuned),
         Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
     )
 }

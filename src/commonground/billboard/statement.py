@@ -198,6 +198,8 @@ class Statement(BaseStatement):
     @property
     def _composition(self) -> str:
         costs = [event.cost for event in self.events]
+        if any(cost.repeated for cost in costs):
+            return "by the bound for the best of a random number of fits (arXiv 2110.03620)"
         if not any(cost.epsilon or cost.steps for cost in costs):
             return "by exact Gaussian composition"
         if all(cost.epsilon for cost in costs):

@@ -262,32 +262,6 @@ def predict(
 
 
 @app.command()
-def evaluate(
-    table: AnyTable,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the table and the figure; NOT private.")],
-    user: UserColumn = None,
-    label: LabelColumn = None,
-    features: Features = None,
-    schema: SchemaFile = None,
-    label_range: LabelRange = None,
-    model: Model = "fedrep",
-    rank: Rank = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
-    held_out: Annotated[float, typer.Option(help="Share of each person's rows that no model sees.")] = 0.25,
-    seed: Annotated[int, typer.Option(help="Which rows these are.")] = 0,
-    as_json: AsJson = False,
-) -> None:
-    """For the operator's eyes only, NOT private: hold rows out and compare the private model with the alternatives."""
-    from commonground.cli.evaluate import run_evaluation
-
-    people = {"user": user, "label": label, "features": features, "schema": schema, "label_range": label_range}
-    run_evaluation(
-        table, out, people, model, rank_in(rank), epsilon, delta, held_out, seed, as_json, to_people
-    )  # fmt: skip
-
-
-@app.command()
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the figure, the table and the billboard.")] = Path(
         "demo"

@@ -9,7 +9,8 @@ import typer
 RECIPES = (
     "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, single-model, ridge, "
     "exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, logistic, huber, ridge-reweight, "
-    "ridge-sample, federation-server, federation-nodes, own-data, joint-sgd, joint-sgd-users, joint-deep, joint-deep-users"
+    "ridge-sample, federation-server, federation-nodes, tuned, own-data, joint-sgd, joint-sgd-users, joint-deep, "
+    "joint-deep-users"
 )
 PEOPLE = "aligned, mirrored, labels, huge, empty, corners, subnormal, tiny, enormous, one-row, more-rows"
 MISTAKES = "half-noise, everybody-drawn, unclipped-init, free-thresholds, unbounded-scores, leaked-head"

@@ -22,7 +22,9 @@ IN_A_LINE = {
     "personalize": "Fit a head for each person of a table from the billboard and her own rows. "
     "The file is private to these people.",
     "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
-    "evaluate": "For the operator's eyes only, NOT private: hold rows out and compare the private model with the alternatives.",
+    "evaluate": "Held-out errors: of a board, with noise and a small charge (BOARD TABLE); "
+    "or, NOT private, of models on a table.",
+    "tune": "Search for the best settings within one budget, by people's own held-out errors, and publish the winner.",
     "demo": "Simulate people who share a subspace, train privately at several ε and compare with the alternatives.",
     "audit": "Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.",
     "reproduce": "Compute results of the papers again: ours, theirs, the difference, a verdict. "
@@ -38,6 +40,8 @@ _ELSEWHERE = {
     "report": ("report", "report"),
     "page": ("report", "page"),
     "serve": ("report", "serve"),
+    "evaluate": ("evaluating", "evaluate"),
+    "tune": ("tune", "tune"),
     "audit": ("audit", "audit"),
     "reproduce": ("reproduce", "reproduce"),
     "ledger": ("ledger", "ledger_app"),

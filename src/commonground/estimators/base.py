@@ -30,17 +30,19 @@ from commonground.errors import (
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.checkpoints import Checkpoint, description_of
 from commonground.estimators.discovery import discovered, require_discoverable
+from commonground.estimators.evaluated import Evaluated
 from commonground.estimators.own_budgets import booked_for_each, personal_budgets
 from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
 from commonground.estimators.user_column import column_names, without_user_column
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable, OwnModels
 from commonground.ledger import InMemoryLedger, Ledger, PersonalLedger, SharedLedger
+from commonground.tally import tally
 
 MANY_ROWS = 20  # asked about at once: if most of them are nobody's, ids were perhaps written in another way
 
 
-class PersonalModel(RegressorMixin, BaseEstimator):
+class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
     """Base of the estimators: ``fit`` publishes ``billboard_`` and keeps everybody's head for ``predict``.
 
     A subclass implements ``_publish(users, gate) -> Billboard``.
@@ -107,7 +109,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
         self
         """
         given, (X, users) = X, self._whose(X, users)
-        people = _as_users(X, y, users)
+        people = as_users(X, y, users)
         if people.n_users < 2:
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
@@ -145,11 +147,24 @@ class PersonalModel(RegressorMixin, BaseEstimator):
             raise
         finally:
             self._left = self._start = None
-        self.user_ids_ = people.ids if people.rows_are_here else None
-        self._place = _Places(self.user_ids_)
+        self.set_people(people)
         keep = getattr(self, "keep_heads", True) and people.rows_are_here
         self.heads_ = HeadTable.fit(self.billboard_, people) if keep else None
+        if not self.billboard_.statement.simulated:
+            cost = self.billboard_.statement
+            tally.note_fit(people, cost.events, cost.delta, paid_by_ledger=ledger is not None)
         return self
+
+    def set_people(self, people: Population) -> None:
+        """Whose heads these are.
+
+        Parameters
+        ----------
+        people : Population
+            In the order of ``heads_``.
+        """
+        self.user_ids_ = people.ids if people.rows_are_here else None
+        self._place = _Places(self.user_ids_)
 
     def _whose(self, X: Any, users: Any, n_columns: int | None = None) -> tuple[Any, Any]:
         """X without people, and people: as they are given, or from the column that ``user`` names."""
@@ -337,7 +352,7 @@ class PersonalModel(RegressorMixin, BaseEstimator):
                     "pipelines. For what the shared part says, ask billboard_.predict(X)."
                 )
             return board.predict(X)
-        X, ids = board.features_of(X), _as_list(users)
+        X, ids = board.features_of(X), as_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
         if self.heads_ is None:
@@ -393,7 +408,7 @@ class _Places:
         if self._ids is None:
             raise InputError("who was in training is known to another engine only; this model has no ids.")
         if self._table is None:
-            self._table = {user: at for at, user in enumerate(_as_list(self._ids))}
+            self._table = {user: at for at, user in enumerate(as_list(self._ids))}
         positions = np.fromiter((self._table.get(user, -1) for user in asked), dtype=np.int64, count=len(asked))
         if (positions < 0).all():
             require_one_type(self._table, asked)
@@ -425,7 +440,7 @@ def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
     return budget
 
 
-def _as_users(X: Any, y: Any, users: Any) -> Population:
+def as_users(X: Any, y: Any, users: Any) -> Population:
     if isinstance(X, Population):
         if y is not None or users is not None:
             raise InputError(
@@ -445,5 +460,5 @@ def _as_users(X: Any, y: Any, users: Any) -> Population:
     return Users.from_arrays(X, y, users, feature_names=column_names(X))
 
 
-def _as_list(ids: Any) -> list[Any]:
+def as_list(ids: Any) -> list[Any]:
     return ids.tolist() if hasattr(ids, "tolist") else ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids)

@@ -1,8 +1,8 @@
 """The gate: the one object through which a fit publishes anything that its people's rows decide.
 
 Made once per fit, it brings together what pays (``ledger``), what protects (``randomness``) and what is remembered for the
-statement (``events``). Its verbs are ``release``, ``select``, ``perturb`` and ``sample``; each does the same four things in the
-same order, in a file of its own: validate → charge → noise → stamp.
+statement (``events``). Its verbs are ``release``, ``select``, ``perturb``, ``sample`` and ``repetitions``; each does the
+same four things in the same order, in a file of its own: validate → charge → noise → stamp.
 """
 
 from dataclasses import dataclass, field
@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from commonground.accounting.events import Event
+from commonground.accounting.selection import RepeatedSelectionEvent
 from commonground.clipping.bounded import BoundedScores, BoundedSum
 from commonground.gate.perturb import Perturbed, perturb, sample_people
 from commonground.gate.randomness import Randomness
 from commonground.gate.release import Release, release
+from commonground.gate.repeat import repetitions
 from commonground.gate.scattered import ScatteredSum, release_scattered
 from commonground.gate.select import Selection, select
 from commonground.ledger import Ledger
@@ -64,6 +66,12 @@ class Gate:
         public = select(scores, epsilon, self.ledger, self.randomness)
         self._events.append(public.event)
         return public
+
+    def repetitions(self, event: RepeatedSelectionEvent) -> tuple[int, ...]:
+        """Which settings to run where the best alone is published. Secret; paid for together with all that they release."""
+        drawn = repetitions(event, self.ledger, self.randomness)
+        self._events.append(event)
+        return drawn
 
     def sample(self, probabilities: np.ndarray) -> np.ndarray:
         """Who takes part, each with her own probability: (n,) bool. Secret, and free by itself."""

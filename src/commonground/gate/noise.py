@@ -139,6 +139,17 @@ def choose_smallest(scores: np.ndarray, scale: float, sensitivity: int, epsilon:
     return int(measurement(scores.tolist()))
 
 
+def draw_repetitions(stop: float, n_settings: int, source: Randomness) -> tuple[int, ...]:
+    """A geometric number of settings, each any of them: after each one it ends with probability ``stop``."""
+    drawn: list[int] = []
+    ours = secrets.SystemRandom()
+    while True:
+        simulated = source.simulation
+        drawn.append(ours.randrange(n_settings) if simulated is None else int(simulated.integers(n_settings)))
+        if (ours.random() if simulated is None else simulated.random()) < stop:
+            return tuple(drawn)
+
+
 def add_l2_laplace_noise(value: np.ndarray, scale: float, source: Randomness) -> np.ndarray:
     """value + z with density ∝ exp(−‖z‖/scale): a sum of d exponentials is the radius, d normals give the direction."""
     d = value.size

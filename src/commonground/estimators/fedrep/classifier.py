@@ -135,7 +135,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
             raise InputError(f"classes of PrivateFedRepClassifier must be two different labels, got {self.classes!r}.")
         self.classes_ = np.asarray(self.classes)
         if y is not None and not isinstance(X, Population):
-            y = self._as_yes_or_no(y)
+            y = self._labels_in(y)
         return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
 
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
@@ -207,7 +207,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         """
         return float(np.average(self.predict(X, users=users) == np.asarray(y), weights=sample_weight))
 
-    def _as_yes_or_no(self, y: Any) -> np.ndarray:
+    def _labels_in(self, y: Any) -> np.ndarray:
         labels = np.asarray(y).ravel()
         yes, no = labels == self.classes_[1], labels == self.classes_[0]
         if not (yes | no).all():

@@ -1,0 +1,109 @@
+"""`commonground evaluate` as it is called: a board on held-out rows, privately; or models on a table, NOT private."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from commonground.cli.options import (
+    AsJson,
+    Delta,
+    Features,
+    ItemColumn,
+    LabelColumn,
+    LabelRange,
+    Model,
+    Rank,
+    SchemaFile,
+    UserColumn,
+    rank_in,
+)
+from commonground.errors import InputError
+
+
+def evaluate(
+    places: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[BOARD] TABLE", help="Folder of a billboard and a table of held-out rows; or a table alone."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Of a table alone: folder for the table and the figure; NOT private.")
+    ] = None,
+    heads: Annotated[
+        Path | None, typer.Option(help="Heads written by `personalize` from other rows; without, shared predictions.")
+    ] = None,
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Exact numbers, for the operator's eyes only; NOT private.")
+    ] = False,
+    user: UserColumn = None,
+    label: LabelColumn = None,
+    features: Features = None,
+    schema: SchemaFile = None,
+    label_range: LabelRange = None,
+    item: ItemColumn = None,
+    model: Model = "fedrep",
+    rank: Rank = None,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of a board: ε of this evaluation, 0.1 by default. Else of the model, 1.")
+    ] = None,
+    delta: Delta = 1e-6,
+    held_out: Annotated[
+        float, typer.Option(help="Of a table alone: share of each person's rows no model sees.")
+    ] = 0.25,
+    seed: Annotated[int, typer.Option(help="Which rows these are.")] = 0,
+    metrics: Annotated[
+        str | None, typer.Option(help="Comma-separated: rmse, mae, coverage, or log_loss, accuracy, auc.")
+    ] = None,
+    clip: Annotated[
+        float | None, typer.Option(help="Largest error of a person that counts; else read off a release.")
+    ] = None,
+    confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger that pays: a file, or postgresql://user@host/database.")
+    ] = None,
+    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Held-out errors: of a board, with noise and a small charge (BOARD TABLE); or, NOT private, of models on a table."""
+    if len(places) > 2:
+        raise InputError(f"give a board and a table, or a table alone; got {len(places)} places.")
+    first, second = places[0], places[1] if len(places) > 1 else None
+    if second is not None:
+        from commonground.cli.evaluate_board import BoardAsked, evaluate_board
+
+        misplaced = {"--out": out, "--features": features, "--schema": schema, "--rank": rank}
+        asked = BoardAsked(
+            Path(first),
+            second,
+            heads,
+            user,
+            label,
+            item,
+            label_range,
+            metrics,
+            clip,
+            epsilon,
+            delta,
+            confidence,
+            internal,
+        )
+        words = evaluate_board(asked, ledger, population, misplaced, as_json)
+        if words:
+            typer.echo(words)
+        return
+    from commonground.cli import app
+    from commonground.cli.evaluate import run_evaluation
+    from commonground.cli.evaluate_board import refuse_options_of_boards
+
+    refuse_options_of_boards(first, {
+        "--heads": heads, "--internal": internal or None, "--item": item, "--metrics": metrics, "--clip": clip,
+        "--ledger": ledger, "--population": population,
+    }, out)  # fmt: skip
+    assert out is not None
+    people = {"user": user, "label": label, "features": features, "schema": schema, "label_range": label_range}
+    run_evaluation(
+        first, out, people, model, rank_in(rank), 1.0 if epsilon is None else epsilon, delta, held_out, seed, as_json,
+        app.to_people,
+    )  # fmt: skip

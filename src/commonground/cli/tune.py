@@ -1,0 +1,127 @@
+"""`commonground tune`: the best of several settings within one budget, as a billboard."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from commonground.cli.options import (
+    AsJson,
+    Delta,
+    Epsilon,
+    Features,
+    ItemColumn,
+    LabelColumn,
+    LabelRange,
+    Model,
+    SchemaFile,
+    UserColumn,
+    print_json,
+)
+from commonground.errors import InputError
+
+OPTION = {
+    "intercept": "fit_intercept",
+    "rounds": "n_rounds",
+}  # names of the command line; others are the parameters' own
+
+
+def tune(
+    table: Annotated[
+        str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files; one row per example.")
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the winner's billboard.")],
+    try_: Annotated[
+        list[str],
+        typer.Option(
+            "--try", help="A parameter and its values, such as rank=0,1,2,3 or shared-mean=yes,no; may be given again."
+        ),
+    ],
+    user: UserColumn = None,
+    label: LabelColumn = None,
+    features: Features = None,
+    schema: SchemaFile = None,
+    label_range: LabelRange = None,
+    item: ItemColumn = None,
+    items: Annotated[
+        Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
+    ] = None,
+    model: Model = "fedrep",
+    epsilon: Epsilon = 1.0,
+    delta: Delta = 1e-6,
+    refit: Annotated[
+        bool | None, typer.Option(help="Fit the winner again with most of the budget; else what is better.")
+    ] = None,
+    simulation_seed: Annotated[
+        int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
+    ] = None,
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger that pays for all of it: a file, or postgresql://user@host/database.")
+    ] = None,
+    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="Put the new board in the place of one that is there.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search for the best settings within one budget, by people's own held-out errors, and publish the winner."""
+    from commonground.cli import train as training
+    from commonground.cli.ledger import population_for_training
+    from commonground.cli.models import opened
+    from commonground.cli.tables import people_in
+    from commonground.tuning import tune as search
+
+    grid = grid_in(try_)
+    with training.free_place(out, force):
+        payer = population_for_training(ledger, population, out)
+        people = people_in(
+            table,
+            user=user,
+            label=label,
+            schema=schema,
+            label_range=label_range,
+            features=features,
+            item=item,
+            items=items,
+        )
+        estimator = opened(model, people, {}, epsilon=epsilon, delta=delta)
+        found = search(
+            estimator, grid, people, epsilon, delta, refit=refit, ledger=payer, simulation_seed=simulation_seed,
+            verbose=not as_json,
+        )  # fmt: skip
+        found.best.billboard_.save(out)
+    if as_json:
+        print_json({"billboard": str(out), **found.to_json()})
+        return
+    typer.echo(str(found))
+    typer.echo(f"Billboard: {out}")
+    if payer is not None:
+        typer.echo(payer.left_in_words())
+
+
+def grid_in(asked: list[str]) -> dict[str, list[object]]:
+    """Names and values as they were written, by the parameters' own names.
+
+    >>> grid_in(["rank=0,1", "shared-mean=yes,no"])
+    {'rank': [0, 1], 'shared_mean': [True, False]}
+    """
+    grid: dict[str, list[object]] = {}
+    for text in asked:
+        name, equals, values = text.partition("=")
+        name = name.strip().lstrip("-").replace("-", "_")
+        if not equals or not values or not name:
+            raise InputError(f"--try must be a parameter and its values, such as rank=0,1,2; got {text!r}.")
+        grid[OPTION.get(name, name)] = [_value(one.strip()) for one in values.split(",")]
+    return grid
+
+
+def _value(text: str) -> object:
+    known = {"yes": True, "true": True, "no": False, "false": False, "none": None}
+    if text.lower() in known:
+        return known[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,163 @@
+"""Evaluate a board and its people's heads on held-out rows: charged, released, with the interval that the noise leaves."""
+
+import math
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.billboard.board import Billboard
+from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
+from commonground.errors import InputError
+from commonground.evaluation.own_errors import Asker, metrics_for
+from commonground.evaluation.release import Limit, exact_measures, release_measures
+from commonground.evaluation.result import Evaluation
+from commonground.gate import Gate, randomness_from
+from commonground.heads.table import HeadTable
+from commonground.ledger import BookedLedger, InMemoryLedger, Ledger, SharedLedger
+from commonground.tally import Tally, tally
+
+DEFAULT_EPSILON = 0.1
+
+
+def evaluate(
+    board: Billboard,
+    people: Population,
+    heads: HeadTable | None = None,
+    position: np.ndarray | None = None,
+    *,
+    epsilon: float = DEFAULT_EPSILON,
+    delta: float = 1e-6,
+    ledger: Ledger | SharedLedger | None = None,
+    internal: bool = False,
+    confidence: float = 0.95,
+    metrics: Sequence[str] | None = None,
+    label_range: tuple[float, float] | None = None,
+    clip: float | None = None,
+    weights: np.ndarray | None = None,
+    simulation_seed: int | None = None,
+    tally: Tally = tally,
+) -> Evaluation:
+    """The errors of ``board`` on the rows of ``people``, none of which it, or anybody's head, was made from.
+
+    Parameters
+    ----------
+    board : Billboard
+        A public one: other people's answers must not depend on a person's rows in any other way.
+    people : Population
+        With their held-out rows, here.
+    heads : HeadTable or None, default=None
+        Made from other rows. None: everybody is given the shared prediction.
+    position : array of shape (people.n_users,), or None, default=None
+        Where each of them stands in ``heads``; -1: she has none, and is given the shared prediction.
+    epsilon, delta : float, default=0.1 and 1e-6
+        For this evaluation alone.
+    ledger : population of a ``DurableLedger``, default=None
+        Pays for it.
+    internal : bool, default=False
+        Exact numbers, NOT private; nothing is charged.
+    confidence : float, default=0.95
+        Of each interval.
+    metrics : sequence of str, or None, default=None
+        Which numbers; each further one adds noise to all. None: the usual ones for this kind of answers.
+    label_range : tuple of two floats, or None, default=None
+        Public, in place of the schema's: answers are kept within, and no row's error is larger.
+    clip : float or None, default=None
+        Public: the largest error of a person that counts, in the unit of labels. None: read off a release, and no larger than
+        the range of labels.
+    weights : array of shape (people.n_users,), or None, default=None
+        How much each counts, from 0 to 1, where people have budgets of their own: she then pays so much of the cost.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments; the result is then not private.
+    tally : Tally, default=that of this process
+        Where it is written down what people have paid without a ledger.
+
+    Returns
+    -------
+    Evaluation
+    """
+    _check(board, people, internal, confidence)
+    names = (metrics,) if isinstance(metrics, str) else metrics
+    asked = metrics_for(board, heads, None if names is None else tuple(names))
+    bounds = _bounds(board, label_range)
+    limit = _limit(clip, bounds)
+    n_users = people.n_users
+    if position is None or heads is None:
+        heads, position = None, np.full(n_users, -1)
+    else:  # who was trained on and has no held-out row is one of the people, too: that she has none is private
+        n_users = len(heads) + int((position < 0).sum())
+    weights = np.ones(people.n_users) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+    if weights.shape != (people.n_users,) or not ((weights >= 0.0) & (weights <= 1.0)).all():
+        raise InputError(f"weights must be a number from 0 to 1 for each of {people.n_users} people.")
+    errors = Asker(board, heads, asked, bounds).errors(people, position, weights)
+    told: dict[str, Any] = {
+        "of": board.statement.algorithm,
+        "by": "the shared prediction" if heads is None else "people's own heads",
+        "n_users": n_users,
+        "delta": float(delta),
+        "confidence": float(confidence),
+    }
+    if internal:
+        return Evaluation(
+            exact_measures(errors), epsilon=math.inf, clip=None, clip_released=False, events=(), simulated=False, **told
+        )
+    budget = Budget(epsilon, delta)
+    reserved = ledger.reserve(budget, "evaluation") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
+    with reserved as book:
+        gate = Gate(InMemoryLedger(budget) if book is None else book, randomness_from(simulation_seed))
+        measures, used = release_measures(errors, limit, budget, gate, confidence)
+    if ledger is None:
+        tally.note(people, gate.events)
+    found = Evaluation(
+        measures,
+        epsilon=budget.epsilon,
+        clip=None if used is None else used.size,
+        clip_released=used is not None and used.released,
+        events=gate.events,
+        simulated=gate.randomness.simulated or board.statement.simulated,
+        **told,
+    )
+    return replace(found, ledger=book.entry) if isinstance(book, BookedLedger) else found
+
+
+def _check(board: Billboard, people: Population, internal: bool, confidence: float) -> None:
+    if not 0.0 < confidence < 1.0:
+        raise InputError(f"confidence must lie between 0 and 1, got {confidence!r}. 0.95 is common.")
+    if isinstance(people, Unencoded):
+        raise InputError(
+            "the held-out table has categories whose values are not known. Read it by the board's schema: "
+            "Users.from_table(table, schema=model.billboard_.schema)."
+        )
+    if not people.rows_are_here:
+        raise InputError(
+            "held-out rows must be here; another engine has those. Read them with Users.from_table(table)."
+        )
+    if people.n_features != board.n_features:
+        raise InputError(
+            f"the held-out rows have {people.n_features} features, and the board {board.n_features}. Read them as it was trained."
+        )
+    if not internal and not board.statement.private:
+        raise InputError(
+            "this model is not private: everybody's answers depend on everybody's rows, so no noise on their errors protects "
+            "anybody. Give internal=True for the exact numbers, which are not private either."
+        )
+
+
+def _bounds(board: Billboard, label_range: tuple[float, float] | None) -> tuple[float, float] | None:
+    """The public range of labels: given, or the schema's."""
+    if label_range is None:
+        return None if board.schema is None or board.log_odds else board.schema.label.range
+    low, high = label_range
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(f"label_range must be two finite numbers, the lower first, got {label_range!r}.")
+    return float(low), float(high)
+
+
+def _limit(clip: float | None, bounds: tuple[float, float] | None) -> Limit:
+    if clip is not None and not (math.isfinite(clip) and clip > 0):
+        raise InputError(f"clip must be a finite number > 0, in the unit of labels, got {clip!r}.")
+    return Limit(None if clip is None else float(clip), None if bounds is None else bounds[1] - bounds[0])

@@ -1,0 +1,88 @@
+"""A grid of settings, as groups that need a fit each, and what comes of a fit for free."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sklearn.base import clone
+from sklearn.model_selection import ParameterGrid
+
+from commonground.errors import InputError
+from commonground.estimators.fedrep import PrivateFedRep
+
+# Of everybody's budget, or of what is computed where: not for a search to choose.
+NOT_TO_CHOOSE = {
+    "epsilon": "comparing values of ε on the same people costs each of them; decide on ε before, as a promise to people",
+    "delta": "δ is part of the promise to people; decide on it before",
+    "budgets": "everybody's own ε is hers to say",
+    "simulation_seed": "the best of several noises is not private",
+    "candidate_seed": "the best of several draws costs as much as several fits",
+    "user": "whose row it is, is no setting",
+    "keep_heads": "heads are always made for the winner",
+    "verbose": "it changes nothing",
+    "device": "it changes nothing that is released",
+}
+MOST_CANDIDATES = 1000
+
+
+@dataclass(frozen=True)
+class Group:
+    """Settings that one fit serves.
+
+    Parameters
+    ----------
+    settings : mapping
+        What is fitted.
+    members : tuple of int
+        Places of its candidates in the grid.
+    """
+
+    settings: Mapping[str, Any]
+    members: tuple[int, ...]
+
+
+def candidates_in(
+    estimator: Any, grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+) -> list[dict[str, Any]]:
+    """Every combination, in scikit-learn's order; what must not be searched for is an error."""
+    try:
+        found = [dict(one) for one in ParameterGrid(grid)]
+    except (TypeError, ValueError) as problem:
+        raise InputError(f"grid must map names of parameters to lists of values, got {grid!r} ({problem}).") from None
+    if not 2 <= len(found) <= MOST_CANDIDATES:
+        raise InputError(
+            f"the grid has {len(found)} candidates; give 2 to {MOST_CANDIDATES}. One alone needs no search: fit it."
+        )
+    known = estimator.get_params(deep=False)
+    for name in {name for one in found for name in one}:
+        if name not in known:
+            raise InputError(
+                f"{type(estimator).__name__} has no parameter {name!r}; it has {', '.join(sorted(known))}."
+            )
+        if name in NOT_TO_CHOOSE:
+            raise InputError(f"{name!r} cannot be searched for: {NOT_TO_CHOOSE[name]}.")
+    return found
+
+
+def groups_of(estimator: Any, candidates: list[dict[str, Any]]) -> list[Group]:
+    """Candidates that differ in their rank alone share a fit of the largest, where lower ranks can be read off its spectrum."""
+    members: dict[str, list[int]] = {}
+    settings: dict[str, dict[str, Any]] = {}
+    for at, one in enumerate(candidates):
+        rest = {name: value for name, value in one.items() if name != "rank" or not ranks_are_free(estimator, one)}
+        key = repr(sorted(rest.items(), key=lambda item: item[0]))
+        members.setdefault(key, []).append(at)
+        settings.setdefault(key, rest)
+    groups = []
+    for key, places in members.items():
+        ranks = [candidates[at]["rank"] for at in places if "rank" in candidates[at]]
+        largest = {"rank": max(ranks)} if ranks else {}
+        groups.append(Group({**settings[key], **largest}, tuple(places)))
+    return groups
+
+
+def ranks_are_free(estimator: Any, settings: Mapping[str, Any]) -> bool:
+    """Whether a board of a larger rank says, by its released spectrum, what one of this rank would be. A public rule."""
+    model = clone(estimator).set_params(**settings)
+    whole = isinstance(model, PrivateFedRep) and isinstance(model.rank, int) and not isinstance(model.rank, bool)
+    return whole and model.recipe == "default" and bool(model.shared_mean or model.fit_intercept)
