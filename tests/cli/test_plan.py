@@ -68,7 +68,14 @@ def test_a_table_is_trained_on_from_an_earlier_board(board: Path, tmp_path: Path
         person = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
         lines += [f"{p},{y},{','.join(map(str, x))}" for p, y, x in zip(person, block.y, block.X, strict=True)]
     (tmp_path / "t.csv").write_text("\n".join(lines))
-    train = ["train", str(tmp_path / "t.csv"), "--rank", "1", "--epsilon", "1", "--start", str(board)]
+    train = [
+        "train",
+        str(tmp_path / "t.csv"),
+        "--epsilon",
+        "1",
+        "--start",
+        str(board),
+    ]  # of the rank that the board has
     dry = CliRunner().invoke(app, [*train, "--out", str(tmp_path / "b"), "--dry-run", "--json"])
     assert dry.exit_code == 0, dry.output
     assert "initial embedding" not in {one["name"] for one in json.loads(dry.stdout)["releases"]}
