@@ -13,8 +13,9 @@ from sklearn.metrics import r2_score
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import epsilon_spent
-from commonground.errors import BudgetError, InputError, PrivacyWarning
-from commonground.ledger import InMemoryLedger
+from commonground.errors import BudgetError, CheckpointError, InputError, PrivacyWarning
+from commonground.gate.journal import Entry, Journal
+from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.owners.heads import ridge_fit
 
 N, M, D = 20, 100, 4
@@ -354,3 +355,75 @@ def test_bad_rows(rows: dict[str, Any]) -> None:
             call()
     with pytest.warns(PrivacyWarning, match="delta"):
         fitted(rows, delta=0.01)
+
+
+class _Stop(BaseException):
+    pass
+
+
+def _interrupted(monkeypatch: pytest.MonkeyPatch, after: int, before_writing: bool) -> None:
+    """The process ends after so many releases, before or after the last of them is written down."""
+    left, write = [after], Journal.write
+
+    def writes(journal: Journal, entry: Entry) -> None:
+        left[0] -= 1
+        if left[0] == 0 and before_writing:
+            raise _Stop
+        write(journal, entry)
+        if left[0] == 0:
+            raise _Stop
+
+    monkeypatch.setattr(Journal, "write", writes)
+
+
+@pytest.mark.parametrize("before_writing", [True, False])
+@pytest.mark.parametrize("settings", [{}, {"unit": "user", "aggregator": "winsorised"}, {"recipe": "paper"}])
+def test_an_interrupted_run_ends_as_one_that_was_not(
+    settings: dict[str, str], before_writing: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y, owners, users = rng.normal(size=(120, 3)), rng.normal(size=120), np.arange(120) % 4, np.arange(120) // 8
+    model = cg.JointSGDRegressor(2.0, 1e-3, steps=12, simulation_seed=1, **settings)  # type: ignore[arg-type]
+    whole = model.fit(X, y, owners, users).billboard_.arrays["coefficients"]
+    place = tmp_path / "run"
+    with monkeypatch.context() as patched:
+        _interrupted(patched, 7, before_writing)
+        with pytest.raises(_Stop):
+            model.fit(X, y, owners, users, checkpoint=place)
+    assert place.exists()
+    resumed = model.fit(X, y, owners, users, checkpoint=place)
+    np.testing.assert_array_equal(resumed.billboard_.arrays["coefficients"], whole)
+    assert not place.exists()
+
+
+def test_a_resumed_run_is_paid_for_once_and_another_one_like_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    X, y, owners = rng.normal(size=(120, 3)), rng.normal(size=120), np.arange(120) % 4
+    ledger = DurableLedger(tmp_path / "budget.db", create=True)
+    people = ledger.open_population("records", Budget(4.0, 1e-3))
+    model = cg.JointSGDRegressor(2.0, 1e-3, steps=12)
+    with monkeypatch.context() as patched:
+        _interrupted(patched, 5, True)
+        with pytest.raises(_Stop):
+            model.fit(X, y, owners, ledger=people, checkpoint=tmp_path / "run")
+    once = people.account().booked_rounds
+    kept = len(Journal(tmp_path / "run").entries)
+    board = model.fit(X, y, owners, ledger=people, checkpoint=tmp_path / "run").billboard_
+    assert kept == 4
+    assert people.account().booked_rounds == once > 0
+    assert board.statement.events[0].name.startswith("clipped gradients, run ")
+    model.fit(X, y, owners, ledger=people, checkpoint=tmp_path / "run")
+    assert people.account().booked_rounds == 2 * once
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    X, y, owners = rng.normal(size=(120, 3)), rng.normal(size=120), np.arange(120) % 4
+    with monkeypatch.context() as patched:
+        _interrupted(patched, 3, False)
+        with pytest.raises(_Stop):
+            cg.JointSGDRegressor(2.0, 1e-3, steps=12).fit(X, y, owners, checkpoint=tmp_path / "run")
+    with pytest.raises(CheckpointError, match="clip_norm"):
+        cg.JointSGDRegressor(2.0, 1e-3, steps=12, clip_norm=2.0).fit(X, y, owners, checkpoint=tmp_path / "run")

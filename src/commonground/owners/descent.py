@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from commonground.accounting.sampled import SampledGaussianEvent
 from commonground.billboard.joint import paying
 from commonground.clipping.sums import SampledSum
 from commonground.gate import Randomness, SampledReleases
+from commonground.gate.kept_steps import KeptSteps, Replay
 from commonground.ledger import Ledger, SharedLedger
 
 
@@ -41,6 +43,7 @@ class Descent:
     randomness: Randomness
     ledger: Ledger | SharedLedger | None
     gate: Callable[..., SampledReleases] = SampledReleases  # an audit has one that watches
+    replay: Replay | None = None  # of a run that may have been interrupted
 
     def errors_at(self, u: np.ndarray, X: np.ndarray, y: np.ndarray) -> np.ndarray:
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is clipped to zero
@@ -59,14 +62,20 @@ class Descent:
         contribution = SampledSum.contribution(clip_norm)
         noise_std = SampledReleases.noise_std(multiplier, contribution, entries)
         return SampledGaussianEvent(
-            name, float(self.sampling_probability), multiplier, self.steps, self.relation, group_size, contribution,
-            noise_std, entries, self.randomness.simulated, self.unit,
+            f"{name}{self._run}", float(self.sampling_probability), multiplier, self.steps, self.relation, group_size,
+            contribution, noise_std, entries, self.randomness.simulated, self.unit,
         )  # fmt: skip
 
     def pay(self, planned: list[SampledGaussianEvent]) -> tuple[list[SampledReleases], Ledger]:
         """All steps, charged before the first is drawn."""
-        with paying(self.ledger, self.budget, planned) as book:
-            return [self.gate(event, book, self.randomness) for event in planned], book
+        gate = self.gate if self.replay is None else partial(KeptSteps, replay=self.replay)
+        with paying(self.ledger, self.budget, planned, resumed=self.replay is not None) as book:
+            return [gate(event, book, self.randomness) for event in planned], book
+
+    @property
+    def _run(self) -> str:
+        """By which a ledger tells a run that can be resumed from others like it."""
+        return "" if self.replay is None or self.randomness.simulated else f", run {self.replay.journal.claims[0]}"
 
     def averaged(self, size: int, rate: float, slope_at: Callable[[int, np.ndarray], np.ndarray]) -> np.ndarray:
         """The mean of the iterates that follow the released slopes from zero."""

@@ -5,6 +5,7 @@ How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winso
 """
 
 import math
+import os
 import warnings
 from collections.abc import Callable
 from inspect import cleandoc
@@ -22,6 +23,7 @@ from commonground.data.features import as_floats
 from commonground.errors import InputError, PrivacyWarning
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
+from commonground.owners.checkpoints import kept_in
 from commonground.owners.descent import Descent, Trained
 from commonground.owners.gradients import classification_errors, regression_errors
 from commonground.owners.heads import cross_entropy_fit, owner_scores, ridge_fit
@@ -125,7 +127,7 @@ class _JointSGD(BaseEstimator):
 
     def fit(
         self, X: Any, y: Any, owners: Any, users: Any = None, *, ledger: Ledger | SharedLedger | None = None,
-        gate: Callable[..., SampledReleases] = SampledReleases,
+        checkpoint: str | os.PathLike[str] | None = None, gate: Callable[..., SampledReleases] = SampledReleases,
     ) -> Self:  # fmt: skip
         """Train u on all owners' rows, then every owner's x_j on its own.
 
@@ -139,6 +141,9 @@ class _JointSGD(BaseEstimator):
             Each row's user inside its owner; needed for ``unit="user"``.
         ledger : Ledger or SharedLedger, default=None
             What all steps are charged to before the first is drawn.
+        checkpoint : path, default=None
+            A file that keeps every released step. If training is interrupted, the same ``fit`` goes on from it and pays nothing
+            more; when it is done, the file is removed.
         gate : callable, default=SampledReleases
             For audits: makes this fit's releases, which somebody watches.
 
@@ -148,6 +153,8 @@ class _JointSGD(BaseEstimator):
         """
         self._validate()
         refuse_to_pay_for_watchers(gate, ledger)
+        if checkpoint is not None and gate is not SampledReleases:
+            raise InputError("gate= is for audits, which nobody resumes. Fit without checkpoint=.")
         X, y = self._rows(X), self._labels(y)
         self.owner_ids_, owner = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner) > 0:
@@ -160,18 +167,20 @@ class _JointSGD(BaseEstimator):
         if self.delta > 1 / n_units:
             message = f"delta = {self.delta:g} is larger than 1/(number of {unit}s) = {1 / n_units:g}."
             warnings.warn(message, PrivacyWarning, stacklevel=2)
-        descent = Descent(
-            Budget(self.epsilon, self.delta), unit, self.relation,
-            1 / n_owners if paper else self.sampling_probability,
-            self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
-            randomness_from(self.simulation_seed), ledger, gate,
-        )  # fmt: skip
-        if paper:
-            trained = single_steps(descent, X, y, owner, n_owners)
-        else:
-            rows = protected.rows
-            learn = winsorised if self.aggregator == "winsorised" else minibatches
-            trained = learn(descent, X[rows], y[rows], protected)
+        public = {"units": n_units, "owners": n_owners, "features": self.n_features_in_}
+        with kept_in(checkpoint, self, {**public, "ledger": getattr(ledger, "name", None)}) as replay:
+            descent = Descent(
+                Budget(self.epsilon, self.delta), unit, self.relation,
+                1 / n_owners if paper else self.sampling_probability,
+                self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
+                randomness_from(self.simulation_seed), ledger, gate, replay,
+            )  # fmt: skip
+            if paper:
+                trained = single_steps(descent, X, y, owner, n_owners)
+            else:
+                rows = protected.rows
+                learn = winsorised if self.aggregator == "winsorised" else minibatches
+                trained = learn(descent, X[rows], y[rows], protected)
         self.billboard_ = self._publish(descent, trained, n_owners, n_units)
         shared = trained.shared
         personal = np.zeros((n_owners, len(shared)))
