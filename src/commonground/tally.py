@@ -1,7 +1,8 @@
 """What people have paid in this process, where no ledger adds it up: a search for the best model fits the same people many times.
 
-Ids are hashed, and of all people ever fitted only those with the smallest hashes are kept, at most a million: a fair sample of
-everybody, from which nobody's id or rows can be read. With no more people than that it is everybody, and what is said is exact.
+Ids are mixed into numbers, and of all people ever fitted only those with the smallest are kept, at most a million: a fair
+sample of everybody, and nothing of their rows. It stays in this process's memory, where rows and ids are anyway. With no more
+people than that it is everybody, and what is said is exact.
 """
 
 import threading

@@ -11,6 +11,7 @@ import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.clipping.shares import ShareSums
 from commonground.errors import BudgetError, InputError
+from commonground.evaluation import evaluate
 from commonground.evaluation.intervals import area_with_interval, interval_of_ratio
 from commonground.evaluation.own_errors import Asker
 from commonground.evaluation.release import Clip, Limit, exact_measures, release_measures
@@ -126,7 +127,7 @@ def covered(errors: Any, runs: int, limit: Limit) -> dict[str, float]:
     budget, held = Budget(0.2, 1e-6), dict[str, list[bool]]()
     for seed in range(runs):
         gate = Gate(InMemoryLedger(budget), randomness_from(seed))
-        measures, clip = release_measures(errors, limit, budget, gate, 0.95)
+        measures, clip = release_measures(errors, errors.n_users, limit, budget, gate, 0.95)
         exact = {measure.name: measure.value for measure in exact_measures(errors, clip)}
         for measure in measures:
             held.setdefault(measure.name, []).append(measure.low <= exact[measure.name] <= measure.high)
@@ -204,7 +205,9 @@ def test_no_person_moves_what_is_released_by_more_than_is_said(numbers: Any, cla
             names = [name for name in ("rmse", "mae", "coverage", "log_loss", "accuracy") if name in errors.of]
             most = {"log_loss": -math.log(0.01)}
             sums = ShareSums.of(np.column_stack([errors.of[n] / most.get(n, clip.size) for n in names]), errors.weights)
-            released.append((unmoved, sums.bounded("x"), None if errors.masses is None else errors.masses.bounded("x")))
+            released.append(
+                (unmoved, sums.bounded("x", 40), None if errors.masses is None else errors.masses.bounded("x"))
+            )
         first = released[0]
         for unmoved, means, masses in released[1:]:
             for name, values in unmoved.items():
@@ -212,6 +215,38 @@ def test_no_person_moves_what_is_released_by_more_than_is_said(numbers: Any, cla
             assert np.linalg.norm(means.value - first[1].value) <= means.sensitivity
             if masses is not None:
                 assert np.linalg.norm(masses.value - first[2].value) <= masses.sensitivity
+
+
+@pytest.mark.parametrize("keep_heads", [True, False])
+def test_who_has_held_out_rows_is_told_by_nothing_that_is_exact(keep_heads: bool) -> None:
+    """Not by the number of people, and not by a sensitivity that counts those who sent something."""
+    X, y, ids = people(120)
+    model = cg.PrivateFedRep(1, 4.0, n_rounds=2, keep_heads=keep_heads, simulation_seed=0).fit(X, y, users=ids)
+    told = []
+    for held in (ids >= 0, ids != 7, ids < 60):
+        found = model.evaluate(X[held], y[held], users=ids[held], epsilon=1.0, clip=1.0, simulation_seed=0)
+        told.append((found.n_users, [event.as_dict() for event in found.events], found.statement))
+    assert told[0] == told[1] == told[2]
+
+
+def test_without_knowing_who_was_trained_on_the_table_is_public_and_the_statement_says_so(numbers: Any) -> None:
+    model, (X, y, ids) = numbers
+    found = evaluate(model.billboard_, cg.Users.from_arrays(X, y, ids), epsilon=1.0, simulation_seed=0)
+    assert "how many people have held-out rows is public" in found.statement
+    assert "is public, and who of those trained on" in model.evaluate(X, y, users=ids, epsilon=1.0).statement
+
+
+def test_budgets_of_ones_own_hold_without_heads_and_are_never_forgotten() -> None:
+    X, y, ids = people(120)
+    budgets = np.where(np.arange(120) % 2, 2.0, 0.02)
+    model = cg.PrivateFedRep(1, budgets=budgets, n_rounds=2, keep_heads=False, simulation_seed=0)
+    users = cg.Users.from_arrays(X, y, ids)
+    model.fit(users)
+    counted = model.evaluate(X, y, users=ids, internal=True, metrics="rmse")["rmse"].value
+    alike = evaluate(model.billboard_, users, internal=True, metrics="rmse")["rmse"].value
+    assert counted != pytest.approx(alike, rel=1e-6)
+    with pytest.raises(InputError, match="budgets of their own"):
+        evaluate(model.billboard_, users, epsilon=1.0)
 
 
 def test_everything_released_is_bounded_for_somebody_huge(numbers: Any) -> None:

@@ -140,6 +140,22 @@ def test_whom_it_cannot_be_run_on_is_said() -> None:
         cg.tune(MODEL, {"rank": [0, 1]}, cg.Users.from_arrays(block.X[:20], block.y[:20], np.arange(20)), 1.0)
 
 
+@pytest.mark.parametrize("way", ["split", "repeat"])
+def test_every_estimator_that_may_be_tuned_is(way: str) -> None:
+    """One without heads to keep, too; one that trains across owners is refused before anything is booked."""
+    found = cg.tune(cg.SingleModel(), {"fit_intercept": [True, False]}, people(200), 4.0, way=way, simulation_seed=1)
+    assert found.best.billboard_.statement.epsilon == 4.0
+    with pytest.raises(InputError, match="SingleModel do"):
+        cg.tune(cg.JointSGDRegressor(), {"steps": [10, 20]}, people(50), 1.0)
+
+
+def test_warnings_do_not_tell_how_often_it_was_repeated() -> None:
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        cg.tune(MODEL, {"n_rounds": [1, 2]}, people(100), 4.0, delta=0.02, way="repeat", simulation_seed=1)
+    assert sum("larger than 1/" in str(one.message) for one in given) == 1
+
+
 # ---- repeat-and-select ------------------------------------------------------------------------------------------------------
 
 

@@ -51,7 +51,7 @@ def evaluate_board(
         why = "with --internal nothing is released or paid for" if asked.internal else "a board knows these"
         raise InputError(f"{', '.join(wrong)} does not go with this evaluation of a board: {why}. Leave it out.")
     board = Billboard.load(asked.board)
-    payer = _payer(ledger, population)
+    payer = _payer(ledger, population, asked.board)
     people = newcomers_in(board, asked.table, asked.user, asked.label, asked.item)
     kept, position = None, None
     if asked.heads is not None:
@@ -80,14 +80,17 @@ def evaluate_board(
     return str(found) if payer is None else f"{found}\n{payer.left_in_words()}"
 
 
-def _payer(ledger: str | None, population: str | None) -> "Population | None":
+def _payer(ledger: str | None, population: str | None, board: Path) -> "Population | None":
     if (ledger is None) != (population is None):
         raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
     if ledger is None or population is None:
         return None
+    from commonground.billboard.in_ledger import refuse_older_than_boards
     from commonground.cli.ledger import _book_at
 
-    return _book_at(ledger).population(population)
+    people = _book_at(ledger).population(population)
+    refuse_older_than_boards(people, Path(board).absolute().parent)
+    return people
 
 
 def refuse_options_of_boards(table: str, given: Mapping[str, Any], out: Path | None) -> None:

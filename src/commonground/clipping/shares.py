@@ -42,8 +42,11 @@ class ShareSums:
         """What the count is multiplied by in ``bounded``: √(3m)/2."""
         return math.sqrt(3.0 * (len(self.units) - 1)) / 2.0
 
-    def bounded(self, name: str) -> BoundedSum:
+    def bounded(self, name: str, n_public: int) -> BoundedSum:
         """The sums, and the count times √(3m)/2; replacing a person moves them by at most √m.
+
+        ``n_public``: how many people there may be. Not how many sent something: the sensitivity is published, and who has
+        something to send may be private.
 
         Two who take part differ by at most 1 in each of m numbers, and not in the count: √m. Somebody who takes no part sends
         zeros, and others are at most √(m · ½² + 3m/4) = √m away from that.
@@ -51,7 +54,7 @@ class ShareSums:
         m = len(self.units) - 1
         value = self.units / SCORE_UNIT
         value[-1] *= self.count_factor
-        return BoundedSum(value, math.sqrt(m) * (1.0 + rounding_margin(self.n_users)), name)
+        return BoundedSum(value, math.sqrt(m) * (1.0 + rounding_margin(max(n_public, 1))), name)
 
 
 @dataclass(frozen=True, repr=False)

@@ -123,6 +123,11 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         require_discoverable(
             people, self._budget() if hasattr(self, "epsilon") else None, asked["budgets"], getattr(self, "rank", 0)
         )
+        if start is not None and isinstance(people, Unencoded):
+            raise InputError(
+                "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
+                "schema (start.schema), or fit without start=."
+            )
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
         before, self._start = self._personal, start

@@ -17,6 +17,7 @@ class Evaluated:
 
     billboard_: Billboard
     heads_: Any
+    user_ids_: Any
     n_features_in_: int
     _personal: PersonalBudgets | None
 
@@ -72,7 +73,7 @@ class Evaluated:
         check_is_fitted(self, "billboard_")
         X, users = self._whose(X, users, self.n_features_in_)
         people = as_users(X, y if isinstance(X, Population) else self._labels_in(y), users)
-        position = None if self.heads_ is None else self._positions(as_list(people.ids))
+        position = None if self.user_ids_ is None else self._positions(as_list(people.ids))
         weights = None
         if self._personal is not None and position is not None:
             weights = np.where(position >= 0, self._personal.weights[position], 0.0)

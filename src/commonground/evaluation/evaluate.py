@@ -85,11 +85,18 @@ def evaluate(
     asked = metrics_for(board, heads, None if names is None else tuple(names))
     bounds = _bounds(board, label_range)
     limit = _limit(clip, bounds)
-    n_users = people.n_users
-    if position is None or heads is None:
-        heads, position = None, np.full(n_users, -1)
-    else:  # who was trained on and has no held-out row is one of the people, too: that she has none is private
-        n_users = len(heads) + int((position < 0).sum())
+    if board.statement.budgets is not None and weights is None and not internal:
+        raise InputError(
+            "people of this board have budgets of their own, and who has how much is not in it: everybody would pay in full. Ask "
+            "the model that was fitted (model.evaluate), or give internal=True (--internal) for numbers that are not private."
+        )
+    n_users, counted = people.n_users, position is not None
+    if position is not None:
+        # Who was trained on and has no held-out row is one of the people, too: that she has none is private.
+        trained = board.statement.n_users if heads is None else len(heads)
+        n_users = trained + int((position < 0).sum())
+    if heads is None or position is None:
+        heads, position = None, np.full(people.n_users, -1)
     weights = np.ones(people.n_users) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
     if weights.shape != (people.n_users,) or not ((weights >= 0.0) & (weights <= 1.0)).all():
         raise InputError(f"weights must be a number from 0 to 1 for each of {people.n_users} people.")
@@ -98,6 +105,7 @@ def evaluate(
         "of": board.statement.algorithm,
         "by": "the shared prediction" if heads is None else "people's own heads",
         "n_users": n_users,
+        "presence_is_private": counted,
         "delta": float(delta),
         "confidence": float(confidence),
     }
@@ -109,7 +117,7 @@ def evaluate(
     reserved = ledger.reserve(budget, "evaluation") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
     with reserved as book:
         gate = Gate(InMemoryLedger(budget) if book is None else book, randomness_from(simulation_seed))
-        measures, used = release_measures(errors, limit, budget, gate, confidence)
+        measures, used = release_measures(errors, n_users, limit, budget, gate, confidence)
     if ledger is None:
         tally.note(people, gate.events)
     found = Evaluation(

@@ -64,9 +64,9 @@ class Clip:
 
 
 def release_measures(
-    errors: OwnErrors, limit: Limit, budget: Budget, gate: Gate, confidence: float
+    errors: OwnErrors, n_public: int, limit: Limit, budget: Budget, gate: Gate, confidence: float
 ) -> tuple[tuple[Measure, ...], Clip | None]:
-    """All of ``errors`` within ``budget``, and the clip that was used."""
+    """All of ``errors`` within ``budget``, and the clip that was used; ``n_public``: how many people are told of."""
     clip = limit.known
     names = [name for name in MEANS if name in errors.of]
     has_size = "rmse" in names or "mae" in names
@@ -78,7 +78,7 @@ def release_measures(
         clip = _released_clip(errors, limit.width, gate, cost["sizes"])
     found: list[Measure] = []
     if names:
-        found += _released_means(errors, names, clip, gate, cost["means"], confidence)
+        found += _released_means(errors, n_public, names, clip, gate, cost["means"], confidence)
     if errors.masses is not None:
         released = gate.release(errors.masses.bounded("evaluation: scores by label"), cost["curve"])
         no, yes = released.value[:CELLS], released.value[CELLS:]
@@ -103,12 +103,12 @@ def _released_clip(errors: OwnErrors, width: float | None, gate: Gate, mu: float
 
 
 def _released_means(
-    errors: OwnErrors, names: list[str], clip: Clip | None, gate: Gate, mu: float, confidence: float
+    errors: OwnErrors, n_public: int, names: list[str], clip: Clip | None, gate: Gate, mu: float, confidence: float
 ) -> list[Measure]:
     most = {name: _most(name, clip) for name in names}
     shares = np.column_stack([errors.of[name] / most[name] for name in names])
     sums = ShareSums.of(shares, errors.weights)
-    released = gate.release(sums.bounded("evaluation: means over people"), mu)
+    released = gate.release(sums.bounded("evaluation: means over people", n_public), mu)
     people, std = float(released.value[-1]) / sums.count_factor, released.noise_std
     found = []
     for name, above in zip(names, released.value[:-1].tolist(), strict=True):

@@ -50,6 +50,8 @@ class Evaluation:
         Whose answers: people's own heads, or the shared prediction.
     n_users : int
         Public.
+    presence_is_private : bool
+        Whether they are all who were trained on, with or without held-out rows; else the people of the held-out table.
     epsilon, delta : float
         Declared for this evaluation alone; the model's own come on top. ε is infinite where it is not private.
     confidence : float
@@ -70,6 +72,7 @@ class Evaluation:
     of: str
     by: str
     n_users: int
+    presence_is_private: bool
     epsilon: float
     delta: float
     confidence: float
@@ -110,10 +113,15 @@ class Evaluation:
                 "NOT PRIVATE, for the operator's eyes only: exact numbers from people's rows as they are. Do not publish them; "
                 "what is chosen by them is chosen by these rows, outside of any guarantee."
             )
+        public = (
+            "the number of people is public, and who of those trained on has held-out rows is not"
+            if self.presence_is_private
+            else "how many people have held-out rows is public here, as nothing says who was trained on"
+        )
         paragraph = (
             f"These numbers are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for every person, on top of "
             f"what the model itself cost: one person's rows, those trained on and those held out, are replaced by any other's; "
-            f"the number of people is public, and who of them has held-out rows is not. They passed one gate in "
+            f"{public}. They passed one gate in "
             f"{len(self.events)} noisy release{'s' * (len(self.events) != 1)}, together at a cost of ε = "
             f"{self.epsilon_spent:.4g}. Who gains and who loses is "
             "not among them."

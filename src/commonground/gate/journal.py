@@ -165,6 +165,7 @@ class Journal:
             raise CheckpointError(
                 f"the checkpoint {self.path} cannot be written ({problem.strerror}). Name a file in a folder that is there."
             ) from None
+        os.fchmod(handle, PRIVATE)  # whoever made it
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -21,7 +21,8 @@ from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.accounting.selection import RepeatedSelectionEvent, largest_mu
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
-from commonground.errors import ScaleWarning, SharingWarning
+from commonground.errors import BudgetError
+from commonground.estimators.base import check_budget
 from commonground.evaluation.own_errors import kind_of
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
@@ -73,11 +74,11 @@ def repeat_and_select(
     mu = repeated_mu(budget, len(groups))
     one = Budget(gaussian_epsilon(mu * (1 - 1e-7), budget.delta) * (1 - 1e-7), budget.delta)
     event = RepeatedSelectionEvent("fit and score", mu, float(TRIES * len(groups)), len(groups), seed is not None)
+    check_budget(budget.epsilon, budget.delta, people.n_users)  # warns, once
     gate = Gate(book, randomness_from(seed))
     winner: Winner | None = None
     with tally.paused(), warnings.catch_warnings():
-        for kind in (SharingWarning, ScaleWarning):  # how often they are given would tell how often it was repeated
-            warnings.simplefilter("ignore", kind)
+        warnings.simplefilter("ignore")  # how often they are given would tell how often it was repeated
         for number, place in enumerate(gate.repetitions(event)):
             inner = None if seed is None else 1000 * seed + number
             found = _once(estimator, candidates, groups[place], one, inner, event, rows)
@@ -100,6 +101,8 @@ def _once(
     changes = {"simulation_seed": seed, "keep_heads": False, "verbose": False}
     model.set_params(**{name: value for name, value in changes.items() if name in model.get_params(deep=False)})
     model.fit(rows.seen, ledger=whole)
+    if not all(released.cost.mu for released in whole.events):
+        raise BudgetError("repeat-and-select is for fits with Gaussian noise alone. Give way='split'.")
     boards = boards_of(candidates, group, model)
     errors, metric = own_errors([boards[at] for at in group.members], rows)
     opened = Gate(whole, randomness_from(None if seed is None else seed + 500))

@@ -144,7 +144,7 @@ def boards_of(candidates: list[dict[str, Any]], group: Group, model: Any) -> dic
 
 def with_board(model: Any, settings: dict[str, Any], board: Billboard, people: Population) -> Any:
     """A fitted model with another board, made from its own, and heads on it from all of everybody's rows (local, free)."""
-    model.set_params(**settings, keep_heads=True)
+    model.set_params(**settings, **({"keep_heads": True} if "keep_heads" in model.get_params(deep=False) else {}))
     model.billboard_, model.heads_ = board, HeadTable.fit(board, people)
     model.set_people(people)
     return model

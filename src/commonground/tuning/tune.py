@@ -19,6 +19,7 @@ from commonground.billboard.board import name_each_other
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
+from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.tally import tally
@@ -212,7 +213,7 @@ def _best_of_repetitions(
 
 def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:
     known = estimator.get_params(deep=False)
-    if not {"epsilon", "delta"} <= set(known):
+    if not isinstance(estimator, PersonalModel) or not {"epsilon", "delta"} <= set(known):
         raise InputError(
             f"{type(estimator).__name__} does not declare ε and δ, which a search divides among its fits. PrivateFedRep, "
             "PrivateFedRepClassifier, PrivateAltMin and SingleModel do."
