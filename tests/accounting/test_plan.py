@@ -36,11 +36,13 @@ def test_what_is_left_out_is_left_for_the_others() -> None:
     assert [share.repeats for share in plan.where("rounds", repeats=9)] == [1, 1, 9]
 
 
-@pytest.mark.parametrize("name", ["fedrep", "altmin", "sparse"])
+@pytest.mark.parametrize("name", ["fedrep", "without a mean", "altmin", "sparse"])
 def test_any_number_of_rounds_is_paid_for(name: str) -> None:
     """The ledger of a fit refuses what was not declared, so that all rounds end is the test."""
     users, _ = cg.datasets.make_shared_subspace(n_users=60, n_features=6, rank=1, seed=0)
     settings: dict[str, Any] = {"rank": 1, "n_rounds": 40, "keep_heads": False, "simulation_seed": 0}
+    if name == "without a mean":
+        settings |= {"shared_mean": False, "fit_intercept": False}
     if name == "sparse":
         block = next(users.blocks())
         rows = sparse.csr_array(block.X * (np.abs(block.X) > 0.5))
