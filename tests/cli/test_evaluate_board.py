@@ -57,7 +57,7 @@ def test_a_board_is_evaluated_charged_and_refused(
     code, out, _ = run("evaluate", "board", "held.csv", "--internal", "--json", capsys=capsys)
     shared = json.loads(out)
     assert shared["by"] == "the shared prediction"
-    assert exact["measures"]["rmse"]["value"] < 0.5 < shared["measures"]["rmse"]["value"]
+    assert exact["measures"]["rmse"]["value"] < 0.8 * shared["measures"]["rmse"]["value"]  # its noise is real
 
     for wrong, why in (
         (("evaluate", "board"), "is a board"),
