@@ -404,3 +404,9 @@ def test_damaged_files_are_refused_or_read_alike(tmp_path: Path) -> None:
         tally = fuzz_readers.fuzz(reader, runs=20 if reader.name == "CSV, streamed" else 120, seed=7)
         assert not tally.bugs, tally.bugs[0][:500]
         assert tally.outcomes["refused"] > 0
+
+
+def test_a_polars_name_with_a_zero_character_is_an_error_and_no_panic() -> None:
+    frame = pl.DataFrame({"user_id": [1, 1, 2], "y": [0.0, 1.0, 2.0], "a\0b": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match="zero character"):
+        cg.Users.from_table(frame, user="user_id", label="y")

@@ -364,7 +364,7 @@ def leak_in_statement(patch: pytest.MonkeyPatch, folder: Path) -> None:
 
     def noting(self: BinnedSums, name: str) -> BoundedSum:
         below = np.cumsum(inside := self.counts[self.lowest : self.lowest + len(self.raw)]) / inside.sum()
-        shares.append(float(1 - below[int(np.argmax(below > 0.4))]))
+        shares.append(float(1 - below[int(np.argmax(below > 0.5))]))
         return histogram(self, name)
 
     patch.setattr(BinnedSums, "histogram", noting)

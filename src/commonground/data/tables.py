@@ -40,7 +40,7 @@ def open_table(
     if comes_from(source, "pandas", "DataFrame"):
         return open_pandas(source, user, label, features)
     if comes_from(source, "polars", "DataFrame"):
-        source = source.to_arrow()
+        source = _of_polars(source)
     if isinstance(source, pa.RecordBatch):
         source = pa.Table.from_batches([source])
     if not isinstance(source, pa.Table):
@@ -80,7 +80,7 @@ def open_with_schema(
         cells = [as_cells(source.iloc[:, place]) for place in places]
         return ArrowSource(pa.table(cells, names=names)), source.iloc[:, there.index(user)]
     if comes_from(source, "polars", "DataFrame"):
-        source = source.to_arrow()
+        source = _of_polars(source)
     table = pa.table({name: source.column(name) for name in names})
     return ArrowSource(table), table.column(user)
 
@@ -232,3 +232,13 @@ def harmless_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(
         runs, pc.binary_join_element_wise(pa.scalar("'", column.type), column, pa.scalar("", column.type)), column
     )
+
+
+def _of_polars(frame: Any) -> pa.Table:
+    """Polars ends the process's patience, not an error, on a name with a zero character."""
+    broken = [name for name in frame.columns if "\0" in name]
+    if broken:
+        raise InputError(
+            f"the name of column {broken[0]!r} holds a zero character, which no table can have. Rename it."
+        )
+    return frame.to_arrow()

@@ -5,7 +5,7 @@
 import { backward, eigen, factor, forward, products } from "./linear.js";
 
 const NOISE_ROWS = 100; // rows that the common noise counts for against her own residuals
-const USUAL = 2, PRIOR_ROWS = 4; // see surprise
+const USUAL = 2, MEAN_ROWS = 4; // see surprise
 const MOST_STEPS = 40, LONGEST_STEP = 3, AT_REST = 1e-9, FARTHEST = 40; // of Newton's, for yes-or-no labels
 
 function inverseFrom(L, q) {
@@ -115,7 +115,7 @@ function surprise(W, r, offsets, labels, m, q, noise, logOdds) {
     for (let i = 0; i < m; i += 1) mean += r[i] / m;
     let squares = 0;
     for (let i = 0; i < m; i += 1) squares += (r[i] - mean) ** 2;
-    expected = Math.max((PRIOR_ROWS * noise + squares) / (PRIOR_ROWS + m - 1), squares / (m - 1)) / m;
+    expected = Math.max((MEAN_ROWS * noise + squares) / (MEAN_ROWS + m - 1), squares / (m - 1)) / m;
   }
   for (let c = 0; c < q; c += 1) {
     let along = 0;
