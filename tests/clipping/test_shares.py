@@ -23,8 +23,8 @@ def test_nobody_moves_shares_by_more_than_is_said(m: int, weight: float) -> None
     rng, weights = np.random.default_rng(m), np.append(np.ones(30), weight)
     rest = others(rng, m)
     people = [np.array(numbers) for numbers in product(CORNERS, repeat=m)]
-    values = np.array([ShareSums.of(np.vstack([rest, one]), weights).bounded("x").value for one in people])
-    bound = ShareSums.of(np.vstack([rest, people[0]]), weights).bounded("x").sensitivity
+    values = np.array([ShareSums.of(np.vstack([rest, one]), weights).bounded("x", 6).value for one in people])
+    bound = ShareSums.of(np.vstack([rest, people[0]]), weights).bounded("x", 6).sensitivity
     apart = np.array([np.linalg.norm(values - one, axis=1).max() for one in values])
     assert apart.max() <= weight * bound + 2.0**-29
     assert bound == pytest.approx(math.sqrt(m), rel=1e-6)
@@ -37,9 +37,9 @@ def test_who_takes_no_part_is_nearer_than_is_said() -> None:
     without = ShareSums.of(np.vstack([rest, [[math.nan, 1.0]]]), np.ones(6))
     assert without.units[-1] == 5 * SCORE_UNIT
     with_her = ShareSums.of(np.vstack([rest, [[1.0, 0.0]]]), np.ones(6))
-    apart = float(np.linalg.norm(with_her.bounded("x").value - without.bounded("x").value))
+    apart = float(np.linalg.norm(with_her.bounded("x", 6).value - without.bounded("x", 6).value))
     assert apart == pytest.approx(math.sqrt(2.0), rel=1e-9)
-    assert apart <= with_her.bounded("x").sensitivity
+    assert apart <= with_her.bounded("x", 6).sensitivity
 
 
 def test_sums_do_not_depend_on_blocks() -> None:
