@@ -68,6 +68,9 @@ LEVEL_SEEN = (
     17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more for that
 )
 MOST_FOR_LEVEL = 40.0  # times what many people pay
+LEVEL_HIDDEN = 10.0  # n μ of one release, below which noise hides nearly all: people then rest on their own means
+HIDDEN_SHARE = 0.01  # of the variance of people's own directions that is left then
+NO_LEVEL, NO_LOG_ODDS = 100.0, 4.0  # room for own intercepts then, against the labels' variance; of log-odds, as it is
 LOOKS_AT_START = 2  # at the prior, once there are directions
 LOOKS_AT_OLD = 1  # at the prior of an earlier board, before its rounds
 OLD_DOUBT = 0.1  # by how much that is expected to be off, unless it stands out
@@ -165,10 +168,9 @@ def default_recipe(
         users, d = seen.users, users.n_features
         energy = release_feature_energy(users, False, gate, mu["scale"])
         model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
-        unknown = 0.0
-        constant = (
-            energy**0.5 if shared_mean and own_intercept else 0.0
-        )  # as large as the features, which vary alike here
+        hidden, unknown = False, 0.0  # is nearly all; the variance of what is not known of the level
+        # As large as the features, which vary alike here.
+        constant = energy**0.5 if shared_mean and own_intercept else 0.0
         if start is not None:
             model = seen.from_features(start)
         else:
@@ -176,6 +178,8 @@ def default_recipe(
                 model, unknown = _release_level(users, model, gate, mu)
             model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
             model = _with_unknown_level(model, unknown)
+            if constant and users.total_weight * mu["level"] < LEVEL_HIDDEN:
+                hidden, unknown = True, NO_LOG_ODDS if log_odds else NO_LEVEL * (model.noise + unknown)
         # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
         mean_edge, mean_quantile, quantile = 0, FIRST_QUANTILE, FIRST_QUANTILE
@@ -194,11 +198,11 @@ def default_recipe(
         if rank == 0:
             for t in range(0 if shared_mean else LOOKS_AT_START):
                 model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
-            return _finished(seen, model, unknown)
+            return _finished(seen, model, unknown, hidden)
         if start is None:
             directions = _initial_embedding(seen, rank, model, gate, mu["init"])
             if directions.shape[1] == 0:
-                return _finished(seen, model, unknown)
+                return _finished(seen, model, unknown, hidden)
             model = with_directions(model, directions, curvature)
         for t in range(LOOKS_AT_START if start is None else LOOKS_AT_OLD):
             doubt = FIRST_DOUBT if start is None else OLD_DOUBT
@@ -220,9 +224,10 @@ def default_recipe(
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
                 edge, quantile = gradient.edge, gradient.next_quantile
                 found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
-                step = seen.signal_in(found, gradient.noise_std, signal_share)
-                U = model.embedding + STEP / (gradient.people * curvature) * step
-                model = replace(model, embedding=np.ascontiguousarray(U))
+                step = STEP / (gradient.people * curvature) * seen.signal_in(found, gradient.noise_std, signal_share)
+                # No step is longer than the embedding: what is so far off is noise, and looks at the prior tell the length.
+                longest = min(1.0, float(np.linalg.norm(model.embedding) / max(np.linalg.norm(step), 1e-300)))
+                model = replace(model, embedding=np.ascontiguousarray(model.embedding + longest * step))
             t += 1
             advance()
             if t == last or t % LOOK_EVERY == 0:
@@ -232,10 +237,14 @@ def default_recipe(
                 model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", doubt)
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)
-    return _finished(seen, model, unknown)
+    return _finished(seen, model, unknown, hidden)
 
 
-def _finished(seen: Coordinates, model: SharedModel, unknown: float) -> SharedModel:
+def _finished(seen: Coordinates, model: SharedModel, unknown: float, hidden: bool) -> SharedModel:
+    """The model of features as they are; where noise has ``hidden`` nearly all, a level to begin with and little more."""
+    if hidden:
+        U, slopes = model.embedding, None if model.coef is None else np.zeros_like(model.coef)
+        model = replace(model, embedding=HIDDEN_SHARE**0.5 * U, coef=slopes)
     return orthonormal(seen.for_features(_with_unknown_level(model, unknown)))
 
 
