@@ -53,6 +53,7 @@ PRIVATE: dict[str, Any] = {
     ),
     "altmin": cg.PrivateAltMin(2, 2.0, n_rounds=2, simulation_seed=1),
     "single model": cg.SingleModel(2.0, simulation_seed=1),
+    "single model with own intercepts": cg.SingleModel(2.0, own_intercept=True, simulation_seed=1),
     "single model without intercept": cg.SingleModel(2.0, fit_intercept=False, simulation_seed=1),
 }
 each_private = pytest.mark.parametrize("name", PRIVATE)

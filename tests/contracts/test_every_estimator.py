@@ -36,6 +36,7 @@ ESTIMATORS: dict[str, Any] = {
         rank=2, epsilon=4.0, recipe="paper", simulation_seed=1, paper_settings=cg.AltMinSettings(3, "groups")
     ),
     "SingleModel": cg.SingleModel(epsilon=4.0, simulation_seed=1),
+    "SingleModel, own intercepts": cg.SingleModel(epsilon=4.0, own_intercept=True, simulation_seed=1),
     "ExponentialSubspace": cg.ExponentialSubspace(rank=2, epsilon=4.0, n_candidates=64, n_stages=3, simulation_seed=1),
     "ExponentialSubspace, paper": cg.ExponentialSubspace(
         rank=1, epsilon=4.0, recipe="paper", n_candidates=64, simulation_seed=1

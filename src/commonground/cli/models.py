@@ -43,6 +43,11 @@ MODELS = {
     "margin": Door("commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε"),
     "subspace": Door("commonground.estimators.exponential_subspace:ExponentialSubspace", "few features, pure ε"),
     "single": Door("commonground.estimators.single_model:SingleModel", "one model for everybody"),
+    "level": Door(
+        "commonground.estimators.single_model:SingleModel",
+        "the same, with everybody's own level",
+        {"own_intercept": True},
+    ),
     "ridge": Door(
         "commonground.estimators.personal_ridge:PersonalBudgetRidge", "one model, everybody her own ε; needs ranges"
     ),

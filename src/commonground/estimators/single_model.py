@@ -1,4 +1,4 @@
-"""One private linear model for everybody: the baseline without personalisation."""
+"""One private linear model for everybody: the baseline without personalisation, or with own levels only."""
 
 from typing import Any
 
@@ -8,8 +8,11 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
+from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
+from commonground.estimators.fedrep.default import default_recipe
 from commonground.gate import Gate
+from commonground.heads.kinds import PosteriorHeads, RidgeHeads
 from commonground.progress import progress_bar
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
@@ -46,7 +49,10 @@ class SingleModel(PersonalModel):
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
         ``users.ids``. Who has 0 takes no part. None: those of the table, if it has them.
     fit_intercept : bool, default=True
-        Shared: nobody has one of her own.
+        Shared by everybody.
+    own_intercept : bool, default=False
+        Give everybody one of her own on top of it: the mean of what the shared model leaves of her labels, pulled to zero as
+        far as her rows do not tell, by a released prior. The recipe and the releases are those of ``PrivateFedRep(rank=0)``.
     simulation_seed : int or None, default=None
         Repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : bool, default=False
@@ -75,7 +81,8 @@ class SingleModel(PersonalModel):
     -----
     **Guarantee.** Unit and neighbours as in ``PrivateFedRep``. Through the gate pass the histogram of feature energies (√2),
     two histograms (√2) and a clipped sum (2C) of people's mean rows, the histogram that locates gradient sizes (√2), and per
-    round the histogram of gradient sizes (√2) and the sum of per-person gradients clipped to C (2C).
+    round the histogram of gradient sizes (√2) and the sum of per-person gradients clipped to C (2C). With own intercepts the
+    releases are those of ``PrivateFedRep``'s default recipe (``estimators/fedrep/default.py``).
 
     Examples
     --------
@@ -92,6 +99,7 @@ class SingleModel(PersonalModel):
         *,
         budgets: Any = None,
         fit_intercept: bool = True,
+        own_intercept: bool = False,
         simulation_seed: int | None = None,
         verbose: bool = False,
         user: Any = None,
@@ -100,13 +108,36 @@ class SingleModel(PersonalModel):
         self.delta = delta
         self.budgets = budgets
         self.fit_intercept = fit_intercept
+        self.own_intercept = own_intercept
         self.simulation_seed = simulation_seed
         self.verbose = verbose
         self.user = user
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
+        if self.own_intercept and not self.fit_intercept:
+            raise InputError(
+                "own_intercept=True of SingleModel needs fit_intercept=True: own levels differ from a shared one."
+            )
         budget, users = self._declared(users)
-        mu = (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget)
+        if self.own_intercept:
+            model = default_recipe(users, 0, True, True, False, None, budget, gate, self.verbose)
+        else:
+            model = self._same_for_all(
+                users, (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget), gate
+            )
+        return Billboard(
+            embedding=model.embedding,
+            mean=model.coef,
+            intercept=model.intercept,
+            fit_intercept=model.own_intercept,
+            feature_names=users.feature_names,
+            statement=Statement.of_fit(gate, "Single private model", "default", budget, users, budgets=self._personal),
+            head_kind=PosteriorHeads() if model.own_intercept else RidgeHeads(),
+            spread=model.spread,
+            noise=model.noise if model.own_intercept else None,
+        )
+
+    def _same_for_all(self, users: Population, mu: dict[str, float], gate: Gate) -> SharedModel:
         model = SharedModel(np.zeros((users.n_features, 0)), np.zeros(users.n_features))
         with progress_bar("training", N_ROUNDS, self.verbose) as advance:
             energy = release_feature_energy(users, False, gate, mu["scale"])
@@ -122,11 +153,4 @@ class SingleModel(PersonalModel):
             ):  # fmt: skip
                 model = after.model
                 advance()
-        return Billboard(
-            embedding=model.embedding,
-            mean=model.coef,
-            intercept=model.intercept,
-            fit_intercept=False,  # nobody has an intercept of her own
-            feature_names=users.feature_names,
-            statement=Statement.of_fit(gate, "Single private model", "default", budget, users, budgets=self._personal),
-        )
+        return model

@@ -68,7 +68,7 @@ LEVEL_SEEN = (
     17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more for that
 )
 MOST_FOR_LEVEL = 40.0  # times what many people pay
-LEVEL_HIDDEN = 10.0  # n μ of one release, below which noise hides nearly all: people then rest on their own means
+ALL_HIDDEN = 30.0  # n μ of the whole budget, below which noise hides nearly all: people then rest on their own means
 HIDDEN_SHARE = 0.01  # of the variance of people's own directions that is left then
 NO_LEVEL, NO_LOG_ODDS = 100.0, 4.0  # room for own intercepts then, against the labels' variance; of log-odds, as it is
 LOOKS_AT_START = 2  # at the prior, once there are directions
@@ -178,7 +178,7 @@ def default_recipe(
                 model, unknown = _release_level(users, model, gate, mu)
             model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
             model = _with_unknown_level(model, unknown)
-            if constant and users.total_weight * mu["level"] < LEVEL_HIDDEN:
+            if constant and users.total_weight * budget.mu < ALL_HIDDEN:
                 hidden, unknown = True, NO_LOG_ODDS if log_odds else NO_LEVEL * (model.noise + unknown)
         # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
