@@ -107,7 +107,8 @@ class DryRun:
     @property
     def events(self) -> tuple[Event, ...]:
         """Releases of the same fit on made-up people; what follows from releases may differ in number."""
-        if not hasattr(self.model, "simulation_seed") or self.people.sparse:
+        parameters = self.model.get_params(deep=False)
+        if "simulation_seed" not in parameters or self.people.sparse:
             return ()
         from commonground.datasets import make_shared_subspace
 
@@ -116,10 +117,8 @@ class DryRun:
         )
         stand_in: Users = copy(made_up)
         stand_in.n_users = self.people.n_users  # shares of the budget depend on it
-        same = clone(self.model).set_params(simulation_seed=0)
-        for off in ("verbose", "keep_heads"):
-            if hasattr(same, off):
-                same.set_params(**{off: False})
+        off = {name: False for name in ("verbose", "keep_heads") if name in parameters}
+        same = clone(self.model).set_params(simulation_seed=0, **off)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -135,7 +134,7 @@ class DryRun:
             "dry_run": True,
             "billboard": str(self.out),
             "model": type(self.model).__name__,
-            "epsilon": getattr(self.model, "epsilon", None),
+            "epsilon": self.model.epsilon,
             "delta": getattr(self.model, "delta", None),
             "people": self.people.n_users,
             "features": list(self.people.feature_names or ()) or self.people.n_features,
@@ -198,7 +197,7 @@ def look_first(
 ) -> DryRun:  # fmt: skip
     """All that can be said before anything is spent; refusals are errors."""
     if start is not None and not isinstance(people, Unencoded):  # whose features are not known yet
-        start_from(start, people, getattr(model, "simulation_seed", None) is not None)
+        start_from(start, people, model.simulation_seed is not None)
     if not any_scales:
         refuse_hidden_scales(model, people)
     verdict = expected_to_pay(model, people)
@@ -211,7 +210,7 @@ def fitted(
     model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool, journal: Journal | None,
     start: Billboard | None,
 ) -> Any:  # fmt: skip
-    resumable = journal is not None and hasattr(model, "epsilon") and not isinstance(payer, PersonalLedger)
+    resumable = journal is not None and model.epsilon is not None and not isinstance(payer, PersonalLedger)
     kept = {"checkpoint": journal} if resumable else {}
     if journal is not None and journal.entries:
         typer.echo(f"Going on from {journal.path}: {len(journal.entries)} releases were made before.", err=True)

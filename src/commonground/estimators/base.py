@@ -68,6 +68,17 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
     billboard_: Billboard
     user_ids_: np.ndarray | None  # in the order of heads_; None where another engine has them
     heads_: HeadTable | None  # private: row j belongs to person j alone; None with keep_heads=False or another engine
+    # What an estimator without such a parameter has in its place.
+    epsilon: Any = None  # it declares no budget
+    budgets: Any = None
+    recipe: str = "default"
+    rank: Any = 0
+    device: Any = "cpu"
+    shared_mean: bool = True
+    keep_heads: bool = True
+    user: Any = None
+    simulation_seed: int | None = None
+
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
     _start: Billboard | None = None  # of a refit, while it is made
     _left: Budget | None = None  # of the declared budget, after values of categories were paid for
@@ -114,15 +125,13 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
-        asked = asked_of(people, getattr(self, "budgets", None), getattr(self, "device", "cpu"))
+        asked = asked_of(people, self.budgets, self.device)
         asked["budgets"] |= isinstance(ledger, PersonalLedger)
         asked["start"] = start is not None
         require(self._variant, asked)
-        if getattr(self, "recipe", "default") not in ("default", "paper"):  # before anything can be charged
+        if self.recipe not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
-        require_discoverable(
-            people, self._budget() if hasattr(self, "epsilon") else None, asked["budgets"], getattr(self, "rank", 0)
-        )
+        require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self.rank)
         if start is not None and isinstance(people, Unencoded):
             raise InputError(
                 "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
@@ -153,7 +162,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         finally:
             self._left = self._start = None
         self.set_people(people)
-        keep = getattr(self, "keep_heads", True) and people.rows_are_here
+        keep = self.keep_heads and people.rows_are_here
         self.heads_ = HeadTable.fit(self.billboard_, people) if keep else None
         if not self.billboard_.statement.simulated:
             cost = self.billboard_.statement
@@ -173,12 +182,13 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
 
     def _whose(self, X: Any, users: Any, n_columns: int | None = None) -> tuple[Any, Any]:
         """X without people, and people: as they are given, or from the column that ``user`` names."""
-        user = getattr(self, "user", None)
-        if user is None or isinstance(X, Population):
+        if self.user is None or isinstance(X, Population):
             return X, users
         if users is not None:
-            raise InputError(f"people are given twice: users= and the column {user!r} of X (user=). Leave one out.")
-        return without_user_column(X, user, type(self).__name__, n_columns)
+            raise InputError(
+                f"people are given twice: users= and the column {self.user!r} of X (user=). Leave one out."
+            )
+        return without_user_column(X, self.user, type(self).__name__, n_columns)
 
     def _remember_columns(self, seen: Any) -> None:
         """Of people, their features; of rows with a column for people, that one, too."""
@@ -199,7 +209,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
                 "a fit that everybody pays for from an account of her own cannot be resumed: what people have left may be "
                 "another then. Fit without checkpoint=."
             )
-        if not hasattr(self, "epsilon") and self._personal is None:
+        if not self._declares and self._personal is None:
             raise InputError(f"{type(self).__name__} releases nothing that a checkpoint could keep. Fit without it.")
         described = description_of(self, people, self._personal, self._budget())
         return Checkpoint(checkpoint, described, ledger, lambda: self._paid_from(ledger, people))
@@ -208,7 +218,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         self, ledger: Ledger | SharedLedger | None, people: Population
     ) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__
-        if ledger is not None and not hasattr(self, "epsilon") and self._personal is None:
+        if ledger is not None and not self._declares and self._personal is None:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         if isinstance(ledger, PersonalLedger):
             booking = booked_for_each(ledger, people, self._personal or self._budget(), name)
@@ -227,16 +237,21 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         return ledger.reserve(self._budget(), name)
 
     def _behind_the_gate(self, book: Ledger | None) -> tuple[Ledger, Randomness]:
-        if not hasattr(self, "epsilon") and self._personal is None:
+        if not self._declares and self._personal is None:
             return _NothingToSpend(), Randomness()
         ledger = InMemoryLedger(self._budget()) if book is None else book
         return ledger, randomness_from(self.simulation_seed)
+
+    @property
+    def _declares(self) -> bool:
+        """Whether one budget for everybody is a parameter."""
+        return self.epsilon is not None
 
     def _budget(self) -> Budget | PureBudget:
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
 
     def _budgets_of(self, users: Population, in_order: bool) -> PersonalBudgets | None:
-        if not hasattr(self, "budgets"):
+        if "budgets" not in self.get_params(deep=False):
             return None
         return personal_budgets(self.budgets, users, self.delta, in_order)
 
@@ -259,7 +274,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         hidden = self.hidden_scales(people)
         if hidden:
             warnings.warn(advice(hidden, people.n_users), ScaleWarning, stacklevel=4)
-        budget = self._budget() if hasattr(self, "epsilon") and getattr(self, "shared_mean", True) else None
+        budget = self._budget() if self._declares and self.shared_mean else None
         if isinstance(budget, Budget) and (few := too_few_for_a_shared_answer(people, budget.mu)):
             warnings.warn(few, SharingWarning, stacklevel=4)
 
@@ -276,12 +291,11 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         list of HiddenScale
             Empty where all is well, or where every feature has a public range.
         """
-        declares = hasattr(self, "epsilon") and getattr(self, "recipe", "default") == "default"
-        budget = self._budget() if declares else None
+        budget = self._budget() if self._declares and self.recipe == "default" else None
         if not isinstance(budget, Budget):
             return []
-        mean = bool(getattr(self, "shared_mean", True))
-        return hidden_scales(people, budget.mu, finds_scales=self._variant.startswith(FIND_SCALES), shared_mean=mean)
+        finds = self._variant.startswith(FIND_SCALES)
+        return hidden_scales(people, budget.mu, finds_scales=finds, shared_mean=bool(self.shared_mean))
 
     def spent(self, user_id: Any) -> float:
         """The ε that ``fit`` has spent of this person's budget, at the δ of the statement.

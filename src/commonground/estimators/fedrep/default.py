@@ -226,8 +226,9 @@ def default_recipe(
                 found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
                 step = STEP / (gradient.people * curvature) * seen.signal_in(found, gradient.noise_std, signal_share)
                 # No step is longer than the embedding: what is so far off is noise, and looks at the prior tell the length.
-                longest = min(1.0, float(np.linalg.norm(model.embedding) / max(np.linalg.norm(step), 1e-300)))
-                model = replace(model, embedding=np.ascontiguousarray(model.embedding + longest * step))
+                length, longest = float(np.linalg.norm(step)), float(np.linalg.norm(model.embedding))
+                step = step * (longest / length) if length > longest else step
+                model = replace(model, embedding=np.ascontiguousarray(model.embedding + step))
             t += 1
             advance()
             if t == last or t % LOOK_EVERY == 0:
