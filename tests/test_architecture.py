@@ -160,6 +160,7 @@ def test_only_the_deep_room_and_the_gpu_need_torch() -> None:
     assert with_torch == {
         "reproduce/p4_cells.py",
         "reproduce/p4_fedavg.py",
+        "reproduce/p4_side_by_side.py",
         "audit/joint.py",
         "engines/device.py",
         "statistics/kernels/cuda.py",

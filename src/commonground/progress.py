@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+if TYPE_CHECKING:
+    from rich.progress import Progress  # loaded when a bar is shown
 
-_shown: list[Progress] = []  # the bar on the screen, if there is one
+_shown: list["Progress"] = []  # the bar on the screen, if there is one
 
 
 @contextmanager
@@ -15,6 +16,9 @@ def progress_bar(description: str, total: int, enabled: bool) -> Iterator[Callab
     if not enabled:
         yield lambda: None
         return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from commonground.deep import TwoBranchCNN, local
+from commonground.deep import TwoBranchCNN, local, stacked
 from commonground.deep.own_rows import OwnRows
 from commonground.deep.trainer import cross_entropy
 
@@ -22,7 +22,7 @@ def test_recorded_updates_give_what_plain_ones_give(monkeypatch: pytest.MonkeyPa
     settings = local.LocalSettings(epochs=5, fewest_updates=10, personal_steps=10)
     owners = local.OwnersTraining(model, cross_entropy, ["fc1.weight", "fc1.bias"], settings)
     recorded = owners._fit_own(rows, start), owners._fit_personal(rows, start, None)
-    monkeypatch.setattr(local, "_BEFORE_RECORDING", 10**9)
+    monkeypatch.setattr(stacked, "_BEFORE_RECORDING", 10**9)
     plain = owners._fit_own(rows, start), owners._fit_personal(rows, start, None)
     for ours, theirs in zip(recorded, plain, strict=True):
         for name, values in ours.items():
@@ -38,7 +38,7 @@ def test_an_update_that_cannot_be_recorded_is_made_all_the_same() -> None:
         if float(total) >= 0:  # asks the GPU for a number
             total.add_(1)
 
-    local._repeat(update, 10, on_gpu=True)
+    stacked.Repeated(update, on_gpu=True)(10)
     assert float(total) == 10.0
 
 

@@ -1,7 +1,5 @@
 """P4's results: the fast versions run, and the claims are computed from the cells they are given."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -106,43 +104,3 @@ def test_full_dp_of_table_4_stands_beside_its_own_column() -> None:
     (row,) = p4.table4_outcome([cell]).rows
     assert row.printed == 0.1986
     assert row.setting["user level by"] == "full"
-
-
-def test_fedavg_is_the_mean_of_owners_updates() -> None:
-    """One round, one epoch, one batch an owner, no noise: a step along the mean of owners' gradients."""
-    import torch
-
-    from commonground.deep import TwoBranchCNN
-    from commonground.reproduce import p4_fedavg
-
-    data = Study(fast=True).data("digits", 4, seed=0)
-    few = np.concatenate([np.flatnonzero(data.owners == j)[: p4_fedavg.BATCH] for j in range(4)])
-    some = replace(data, X=data.X[few], y=data.y[few], owners=data.owners[few], users=data.users[few])
-    model = TwoBranchCNN(side=8, channels=(4, 8), seed=0)
-    start = {name: value.detach().clone() for name, value in model.named_parameters()}
-    accuracy = p4_fedavg.fedavg(model, some, "fedavg_without_dp", 1, 1, 1.0, seed=0)
-    assert 0 < accuracy < 1
-    with torch.no_grad():
-        for name, value in model.named_parameters():
-            value.copy_(start[name])
-    losses = [
-        torch.nn.functional.cross_entropy(
-            model(torch.as_tensor(some.X[some.owners == j])), torch.as_tensor(some.y[some.owners == j])
-        )
-        for j in range(4)
-    ]
-    gradients = torch.autograd.grad(sum(losses) / 4, list(model.parameters()))
-    with torch.no_grad():
-        for value, gradient in zip(model.parameters(), gradients, strict=True):
-            value -= p4_fedavg.RATE * gradient
-        right = (model(torch.as_tensor(some.test_X)).argmax(dim=1).numpy() == some.test_y).mean()
-    assert accuracy == pytest.approx(float(right), abs=0.01)
-
-
-def test_fedavgs_noise_is_paid_exactly() -> None:
-    """T releases of a sum that an owner moves by the clip: together (ε, δ)."""
-    from commonground.accounting.gaussian import gaussian_epsilon
-    from commonground.reproduce.p4_fedavg import CLIP, noise_of_mean
-
-    std = noise_of_mean(64, 10, 1.0, 1e-4)
-    assert gaussian_epsilon(np.sqrt(10) * CLIP / (64 * std), 1e-4) == pytest.approx(1.0, rel=1e-6)

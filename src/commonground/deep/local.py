@@ -4,7 +4,6 @@ Free, and shown to nobody else: no number of one owner enters another's, not eve
 are computed at once, on a GPU, each has its own copy of the parameters (a leading dimension).
 """
 
-import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -12,21 +11,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import functional_call
 
 from commonground.deep.clipped import full_precision
 from commonground.deep.own_rows import BATCH, OwnRows, stacks
-from commonground.deep.per_sample import Loss, output_size, patches, simple_convolution
+from commonground.deep.per_sample import Loss
+from commonground.deep.stacked import Parameters, Repeated, stacked_call, with_patches
 from commonground.errors import InputError
 
 KEEP = ("own", "shared", "personal", "blend")
 _OWNERS_AT_ONCE = 64  # on a GPU
 _FIRST_CHOICE = ("blend", "personal")  # whichever of them is there is kept, unless another is clearly better
 _CLEARLY = 2.0  # standard errors
-_BEFORE_RECORDING = 3  # updates during which a GPU's libraries choose their algorithms
 _PRIOR_COUNT = 0.5  # rows of each class that an owner is credited with before it has seen any
-
-Parameters = dict[str, Tensor]
 
 
 @dataclass(frozen=True)
@@ -94,7 +91,7 @@ class OwnersTraining:
     """One network, seen from the owners' side."""
 
     def __init__(self, model: nn.Module, loss: Loss, personal: Sequence[str], settings: LocalSettings) -> None:
-        self.model = _with_patches(model) if next(model.parameters()).is_cuda else model
+        self.model = with_patches(model) if next(model.parameters()).is_cuda else model
         self.loss, self.personal, self.settings = loss, list(personal), settings
 
     def fit(
@@ -193,7 +190,7 @@ class OwnersTraining:
 
         def loss(columns: Tensor) -> Tensor:
             weight, y = rows.weight[:, columns], rows.y[:, columns]
-            losses = self._row_losses(_stacked_call(self.model, {}, learned, rows.X[:, columns]), y)
+            losses = self._row_losses(stacked_call(self.model, {}, learned, rows.X[:, columns]), y)
             return ((losses * weight).sum(1) / weight.sum(1).clamp(min=1.0)).sum()
 
         return _adam(learned, loss, s.learning_rate, passes.view(epochs * batches, -1).to(rows.X.device))
@@ -210,7 +207,7 @@ class OwnersTraining:
         n_rows = rows.weight.sum(1).clamp(min=1.0)
 
         def loss(_: Tensor) -> Tensor:
-            outputs = _stacked_call(module, fixed, {prefix + p: value for p, value in learned.items()}, X)
+            outputs = stacked_call(module, fixed, {prefix + p: value for p, value in learned.items()}, X)
             if prior is not None:
                 outputs = outputs + prior[:, None]
             losses = (self._row_losses(outputs, rows.y) * rows.weight).sum(1)
@@ -243,7 +240,7 @@ class OwnersTraining:
         with torch.no_grad():
             outputs = torch.cat(
                 [
-                    _stacked_call(self.model, models.shared, models.candidates.get(name, {}), x)
+                    stacked_call(self.model, models.shared, models.candidates.get(name, {}), x)
                     for x in X.split(256, dim=1)
                 ],
                 dim=1,
@@ -273,47 +270,8 @@ def _adam(learned: Parameters, loss: Callable[[Tensor], Tensor], rate: float, co
         optimiser.step()
         step.add_(1)
 
-    _repeat(update, len(columns), on_gpu)
+    Repeated(update, on_gpu)(len(columns))
     return {p: value.detach() for p, value in learned.items()}
-
-
-def _repeat(update: Callable[[], None], times: int, on_gpu: bool) -> None:
-    """On a GPU the update is recorded once and played back, since started kernel by kernel it waits for Python."""
-    if on_gpu and times > _BEFORE_RECORDING:
-        here, beside = torch.cuda.current_stream(), torch.cuda.Stream()
-        beside.wait_stream(here)
-        with torch.cuda.stream(beside):
-            for _ in range(_BEFORE_RECORDING):
-                update()
-        here.wait_stream(beside)
-        times -= _BEFORE_RECORDING
-        graph = torch.cuda.CUDAGraph()
-        try:
-            with torch.cuda.graph(graph):
-                update()
-            update = graph.replay
-        except RuntimeError:  # a model or loss that asks the GPU for numbers midway cannot be recorded
-            torch.cuda.set_stream(here)  # a recording that fails leaves its own
-            torch.cuda.synchronize()
-    for _ in range(times):
-        update()
-
-
-class _PatchConv2d(nn.Conv2d):
-    """A convolution as a product with patches: with a copy of the weights for each owner, much faster on a GPU."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        found = patches(self, x).flatten(0, 1) @ self.weight.flatten(1).T  # (n · places, out): one product an owner
-        found = found if self.bias is None else found + self.bias
-        return found.unflatten(0, (len(x), *output_size(self, x))).permute(0, 3, 1, 2)
-
-
-def _with_patches(model: nn.Module) -> nn.Module:
-    model = copy.deepcopy(model)
-    for module in model.modules():
-        if type(module) is nn.Conv2d and simple_convolution(module):
-            module.__class__ = _PatchConv2d
-    return model
 
 
 class _Part(nn.Module):
@@ -326,21 +284,3 @@ class _Part(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         found: Tensor = getattr(self.model, self.method)(x)
         return found
-
-
-def _stacked_call(module: nn.Module, fixed: Parameters, stacked: Parameters, X: Tensor) -> Tensor:
-    """(owners, rows, …) outputs: owner j's rows through owner j's parameters."""
-    if not stacked:
-        flat: Tensor = functional_call(module, fixed, (X.flatten(0, 1),))
-        return flat.unflatten(0, X.shape[:2])
-    others = {p: value for p, value in fixed.items() if p not in stacked}
-    if len(X) == 1:  # one owner, without the detour
-        alone: Tensor = functional_call(module, {**others, **{p: value[0] for p, value in stacked.items()}}, (X[0],))
-        return alone[None]
-
-    def one(mine: Parameters, x: Tensor) -> Tensor:
-        answer: Tensor = functional_call(module, {**others, **mine}, (x,))
-        return answer
-
-    outputs: Tensor = vmap(one, in_dims=(0, 0))(stacked, X)
-    return outputs

@@ -196,8 +196,9 @@ def _collect(jobs: list[Iterable[Cell]], title: str, show: bool) -> list[Cell]:
 
 def run_table1(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
-    columns = (p4_cells.table1_joint_cells, p4_cells.table1_baseline_cells, table1_fedavg_cells)
+    columns = (p4_cells.table1_joint_cells, p4_cells.table1_baseline_cells)
     jobs = [cells(study, d, s) for d in study.datasets for s in study.seeds for cells in columns]
+    jobs += [table1_fedavg_cells(study, n, study.datasets, study.seeds) for n in study.owners]
     return table1_outcome(_collect(jobs, "p4-table1", show))
 
 
@@ -211,19 +212,15 @@ def run_table2(fast: bool, show: bool) -> Outcome:
 
 def run_table4(fast: bool, show: bool) -> Outcome:
     study = Study(fast)
-    ns, ks, epsilons = ((16,), (1, 5), (8.0,)) if fast else ((256, 4), p4_cells.RECORDS_PER_USER, (1.0, 3.0, 8.0))
+    ns, ks, epsilons = (
+        ((16,), (1, 5), (8.0,)) if fast else (p4_cells.TABLE_4_OWNERS, p4_cells.RECORDS_PER_USER, (1.0, 3.0, 8.0))
+    )
     jobs = [
-        p4_cells.table4_cells(study, k, epsilon, level, ns, seed)
-        for k in ks for epsilon in epsilons for seed in study.seeds
-        for level in _levels(k, fast or epsilon == 1.0)
+        p4_cells.table4_cells(study, k, epsilon, level, n, seed)
+        for k in ks for epsilon in epsilons for n in ns for seed in study.seeds
+        for level in p4_cells.table4_levels(k, fast or epsilon == 1.0)
     ]  # fmt: skip
     return table4_outcome(_collect(jobs, "p4-table4", show))
-
-
-def _levels(records_per_user: int, all_of_them: bool) -> tuple[str, ...]:
-    if not all_of_them:
-        return ("clip",)
-    return ("clip", "full", "group") if records_per_user > 1 else ("clip", "full")
 
 
 def run_figure1(fast: bool, show: bool) -> Outcome:

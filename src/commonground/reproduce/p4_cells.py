@@ -19,6 +19,7 @@ LAYERS = tuple(tuple(part for part in parts if part) for parts in (
     ("", "", "fc1"), ("conv1", "", "fc1"), ("", "conv2", "fc1"), ("conv1", "conv2", "fc1"),
 ))  # table 2's rows  # fmt: skip
 RECORDS_PER_USER = (1, 2, 5, 10, 20)
+TABLE_4_OWNERS = (256, 4)
 FEW_UNITS: dict[str, Any] = {"sampling_probability": 0.1, "steps": 150}  # fewer users than records: fewer steps
 DELTA = 1e-4
 WITHOUT_DP_EPOCHS = 20  # more records than any owner has: fewer passes
@@ -136,29 +137,30 @@ def table2_cells(study: Study, personal: tuple[str, ...], n: int, seed: int) -> 
         yield {**here, "method": method, "accuracy": accuracy(trainer, data, keep)}
 
 
-def table4_cells(
-    study: Study, records_per_user: int, epsilon: float, level: str, ns: tuple[int, ...], seed: int
-) -> Iterable[Cell]:
+def table4_cells(study: Study, records_per_user: int, epsilon: float, level: str, n: int, seed: int) -> Iterable[Cell]:
     """User level: a user's mean gradient clipped ("clip"), or her records counted as a group ("group", P4's way).
 
-    "full": clipped, and every parameter shared.
+    "full": clipped, and every parameter shared. Users are made inside owners, so each number of owners is trained anew.
     """
     settings: dict[str, Any] = {}
     if records_per_user > 1:
         how = "clip" if level == "full" else level
         settings = {"unit": "user", "user_level": how, "records_per_user": records_per_user, **FEW_UNITS}
-    for at, n in enumerate(ns):
-        data = study.data(study.datasets[0], n, seed, records_per_user)
-        if at == 0:
-            trainer = study.trainer(seed, epsilon, keep=("personal",), **settings)
-            trainer = full_dp(trainer) if level == "full" else trainer
-            trainer.fit(data.X, data.y, owners=data.owners, users=data.users)
-        elif level != "full":
-            trainer.fit_owners(data.X, data.y, data.owners)
-        yield {
-            "n": n, "seed": seed, "records_per_user": records_per_user, "epsilon": epsilon, "level": level,
-            "accuracy": accuracy(trainer, data, "shared" if level == "full" else "personal"),
-        }  # fmt: skip
+    data = study.data(study.datasets[0], n, seed, records_per_user)
+    trainer = study.trainer(seed, epsilon, keep=("personal",), **settings)
+    trainer = full_dp(trainer) if level == "full" else trainer
+    trainer.fit(data.X, data.y, owners=data.owners, users=data.users)
+    yield {
+        "n": n, "seed": seed, "records_per_user": records_per_user, "epsilon": epsilon, "level": level,
+        "accuracy": accuracy(trainer, data, "shared" if level == "full" else "personal"),
+    }  # fmt: skip
+
+
+def table4_levels(records_per_user: int, all_of_them: bool) -> tuple[str, ...]:
+    """The levels of one row of table 4; a user of one record is that record, whether clipped or a group."""
+    if not all_of_them:
+        return ("clip",)
+    return ("clip", "full", "group") if records_per_user > 1 else ("clip", "full")
 
 
 def figure1_cells(study: Study, epsilon: float, seed: int) -> Iterable[Cell]:
