@@ -22,9 +22,9 @@ from commonground.reproduce.results import Outcome
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def draw(outcome: Outcome, name: str, width: float) -> None:
+def draw(outcome: Outcome, name: str, width: float, height: float = 3.6) -> None:
     assert outcome.draw is not None
-    figure = Figure(figsize=(width, 3.6), layout="constrained")
+    figure = Figure(figsize=(width, height), layout="constrained")
     outcome.draw(figure)
     figure.savefig(DOCS / "figures" / name, metadata={"Date": None})
 
@@ -42,7 +42,7 @@ def main() -> None:
         "table 4": table4_outcome(of("table4")),
         "figure 1": figure1_outcome(of("figure1")),
     }
-    draw(outcomes["table 1"], "joint_learning.svg", 9)
+    draw(outcomes["table 1"], "joint_learning.svg", 9, 4.4)
     draw(outcomes["figure 1"], "joint_learning_epsilon.svg", 5.5)
     found = mean_and_error(of("table1"), "dataset", "method", "n")
     for dataset, method in sorted({(d, m) for d, m, _ in found}):

@@ -116,7 +116,7 @@ def table1_outcome(cells: list[Cell]) -> Outcome:
             beside = [p for n in ns if (p := _printed(1, n, "joint_dp", "1.0", dataset)) is not None]
             if len(beside) == len(ns):
                 axes.plot(ns, beside, "k:", label="joint DP as printed")
-            axes.legend(fontsize=6)
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=4, fontsize=7)
 
     return Outcome(rows, claims, draw)
 
