@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache, cached_property
 from importlib.metadata import version
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,6 +32,12 @@ class BaseStatement:
     epsilon: float
     delta: float
     events: tuple[Any, ...]
+    # What a kind without such a field says in its place.
+    budgets: Any = None
+    custody: Any = ""
+    sharing_pays: Any = None
+    date: Any = ""
+    label: Any = None
 
     @cached_property
     def epsilon_spent(self) -> float:
@@ -138,6 +144,7 @@ class Statement(BaseStatement):
     software: dict[str, str] = field(default_factory=lambda: {name: installed(name) for name in SOFTWARE})
     date: str = ""
     label: str | None = None
+    n_owners: ClassVar[None] = None  # people, not owners
 
     @classmethod
     def of_fit(

@@ -10,7 +10,7 @@ import numpy as np
 from commonground.billboard.board import Billboard
 from commonground.cli.options import pair, print_json, split
 from commonground.cli.tables import newcomers_in
-from commonground.data.ids import in_the_type_of
+from commonground.data.ids import in_the_type_of, plain_list
 from commonground.errors import InputError
 from commonground.evaluation import evaluate
 from commonground.evaluation.evaluate import DEFAULT_EPSILON
@@ -56,7 +56,7 @@ def evaluate_board(
     kept, position = None, None
     if asked.heads is not None:
         own = Heads.load(asked.heads, board)
-        ids = people.ids.tolist() if hasattr(people.ids, "tolist") else list(people.ids)
+        ids = plain_list(people.ids)
         kept, position = own.table, own._places(in_the_type_of(own.ids, ids))
         if not (np.asarray(position) >= 0).any():
             raise InputError("none of these people has a head. Are ids written in the same way as for `personalize`?")

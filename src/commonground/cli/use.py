@@ -11,7 +11,7 @@ from commonground.billboard.board import Billboard
 from commonground.cli.options import print_json
 from commonground.cli.tables import feature_names, newcomers_in, schema_of
 from commonground.data.features import check_features
-from commonground.data.ids import in_the_type_of, mostly_unknown, require_one_type
+from commonground.data.ids import in_the_type_of, mostly_unknown, plain_list, require_one_type
 from commonground.data.items import one_hot
 from commonground.data.schema import Schema
 from commonground.data.tables import read_encoded, read_rows, write_table
@@ -60,7 +60,7 @@ def predict(
     else:
         scores, known = _by_own_heads(own, board, X, ids, strict)
         if interval is not None:
-            asked = in_the_type_of(own.ids, ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids))
+            asked = in_the_type_of(own.ids, plain_list(ids))
             low, high = interval_of(scores, own.std(board, X, asked), interval).T
             ends = {"low": _as_answers(board, low), "high": _as_answers(board, high)}
     write_table(pa.table({who: ids, **answers(board, scores), **ends, "has_own_head": known}), out)
@@ -71,7 +71,7 @@ def predict(
 
 
 def _by_own_heads(own: Heads, board: Billboard, X: Any, ids: Any, strict: bool) -> tuple[np.ndarray, np.ndarray]:
-    asked = in_the_type_of(own.ids, ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids))
+    asked = in_the_type_of(own.ids, plain_list(ids))
     scores, known = own.predict(board, X, asked, strict)
     if not known.any():
         require_one_type(own.ids.to_pylist(), asked)

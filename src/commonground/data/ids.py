@@ -65,6 +65,14 @@ def as_id_batches(user_ids: Any, name: str) -> tuple[IdBatches, np.ndarray | Non
     return batches, keys, len(column)
 
 
+def plain_list(ids: Any) -> list[Any]:
+    """Ids as Python's own values: a list, or what has a way of its own to one."""
+    for way in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
+        if hasattr(ids, way):
+            return list(getattr(ids, way)())
+    return list(ids)
+
+
 def as_arrow_ids(user_ids: Any, name: str) -> pa.Array | pa.ChunkedArray | None:
     """Ids as an Arrow column of one type, or None where only Python can tell who is who (tuples, mixed types, …)."""
     if isinstance(user_ids, pa.Array | pa.ChunkedArray):

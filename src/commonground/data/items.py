@@ -11,6 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from commonground.data.columns import bad_value, not_numeric, require_unique
+from commonground.data.ids import plain_list
 from commonground.errors import InputError
 
 ROW_BYTES = 64  # a nominal row, when blocks are cut: their edges must not depend on how many items people have
@@ -65,10 +66,7 @@ def item_names(items: Any) -> list[str]:
 def _as_text(ids: Any, name: str) -> list[str]:
     if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
         raise InputError(f"{name} must be a list, an array or a column of item ids, got {type(ids).__name__}.")
-    for as_list in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
-        if hasattr(ids, as_list):
-            ids = getattr(ids, as_list)()
-    return [str(one) for one in ids]
+    return [str(one) for one in plain_list(ids)]
 
 
 def as_csr(X: Any, names: Sequence[object]) -> sparse.csr_array:

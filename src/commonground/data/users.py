@@ -16,7 +16,7 @@ from scipy import sparse
 
 from commonground.data.arrays import as_numbers, one_array, two_dimensional
 from commonground.data.columns import CellError, require_finite, require_unique
-from commonground.data.ids import People, as_id_batches, find_people, row_places
+from commonground.data.ids import People, as_id_batches, find_people, plain_list, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
 from commonground.data.population import Block, Population, Sum, Summable
 from commonground.data.problems import problems_error, problems_of, refuse_ids_among
@@ -439,9 +439,7 @@ class Users(Population):
             sorter = self._sorter
             found = sorter[np.minimum(np.searchsorted(self.ids, wanted, sorter=sorter), self.n_users - 1)]
             return np.where(self.ids[found] == wanted, found, -1)
-        for as_list in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
-            if hasattr(ids, as_list):
-                ids = getattr(ids, as_list)()
+        ids = plain_list(ids)
         position_of = self._position_of
         try:
             return np.fromiter((position_of.get(one, -1) for one in ids), dtype=np.int64, count=len(ids))

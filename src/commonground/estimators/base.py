@@ -14,7 +14,7 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
-from commonground.data.ids import mostly_unknown, require_one_type
+from commonground.data.ids import mostly_unknown, plain_list, require_one_type
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
 from commonground.data.users import Users
@@ -371,7 +371,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
                     "pipelines. For what the shared part says, ask billboard_.predict(X)."
                 )
             return board.predict(X)
-        X, ids = board.features_of(X), as_list(users)
+        X, ids = board.features_of(X), plain_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
         if self.heads_ is None:
@@ -427,7 +427,7 @@ class _Places:
         if self._ids is None:
             raise InputError("who was in training is known to another engine only; this model has no ids.")
         if self._table is None:
-            self._table = {user: at for at, user in enumerate(as_list(self._ids))}
+            self._table = {user: at for at, user in enumerate(plain_list(self._ids))}
         positions = np.fromiter((self._table.get(user, -1) for user in asked), dtype=np.int64, count=len(asked))
         if (positions < 0).all():
             require_one_type(self._table, asked)
@@ -477,7 +477,3 @@ def as_users(X: Any, y: Any, users: Any) -> Population:
             "column of X that says it when making the model: user='column'."
         )
     return Users.from_arrays(X, y, users, feature_names=column_names(X))
-
-
-def as_list(ids: Any) -> list[Any]:
-    return ids.tolist() if hasattr(ids, "tolist") else ids.to_pylist() if hasattr(ids, "to_pylist") else list(ids)

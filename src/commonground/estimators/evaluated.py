@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
+from commonground.data.ids import plain_list
 from commonground.data.population import Population
 from commonground.evaluation import Evaluation, evaluate
 from commonground.ledger import Ledger, SharedLedger
@@ -68,12 +69,12 @@ class Evaluated:
         -------
         Evaluation
         """
-        from commonground.estimators.base import as_list, as_users
+        from commonground.estimators.base import as_users
 
         check_is_fitted(self, "billboard_")
         X, users = self._whose(X, users, self.n_features_in_)
         people = as_users(X, y if isinstance(X, Population) else self._labels_in(y), users)
-        position = None if self.user_ids_ is None else self._positions(as_list(people.ids))
+        position = None if self.user_ids_ is None else self._positions(plain_list(people.ids))
         weights = None
         if self._personal is not None and position is not None:
             weights = np.where(position >= 0, self._personal.weights[position], 0.0)

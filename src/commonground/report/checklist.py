@@ -20,11 +20,11 @@ def answers(statement: Any, heldout: bool) -> list[tuple[str, str, str]]:
         "user": "one user with all of its records at one owner",
         "owner": "one owner with all of its records",
     }
-    ledger = getattr(s, "ledger", None)
+    ledger = s.ledger
     released = s.private and bool(s.events)
     nothing = "Nothing that depends on data is published." if s.private else "No: this model is not private."
     public = ["the number of people" if s.unit == "person" else f"the number of {s.unit}s"] + (
-        ["everybody's ε"] if getattr(s, "budgets", None) else []
+        ["everybody's ε"] if s.budgets else []
     )
     return [
         (
@@ -110,10 +110,10 @@ def answers(statement: Any, heldout: bool) -> list[tuple[str, str, str]]:
         (
             "foot",
             "Who saw the rows (trust model)?",
-            getattr(s, "custody", "")
+            s.custody
             or (
                 "Whoever ran the training saw gradients before the noise, and is trusted with them."
-                if hasattr(s, "n_owners")
+                if s.n_owners is not None
                 else "One operator had all rows and is trusted with them."
             ),
         ),

@@ -93,8 +93,8 @@ def registry(board: Any) -> dict[str, Any]:
     """The fields of the public registry of deployments (arXiv 2509.13509, tier 3); null: for the publisher to fill in."""
     s = board.statement
     flavor = "Not private" if not s.private or s.simulated else "Pure DP" if not s.delta else "Approximate DP"
-    owners = hasattr(s, "n_owners")
-    custody = getattr(s, "custody", "")
+    owners = s.n_owners is not None
+    custody = s.custody
     return {
         "deployment": {
             "short_name": TO_FILL_IN,
@@ -102,14 +102,14 @@ def registry(board: Any) -> dict[str, Any]:
             "intended_use": TO_FILL_IN,
             "data_product_type": "Machine learning model",
             "data_product_description": str(s),
-            "publication_date": getattr(s, "date", "") or TO_FILL_IN,
+            "publication_date": s.date or TO_FILL_IN,
             "additional_information_url": TO_FILL_IN,
             "dp_flavor": {
                 "name": flavor,
                 "data_domain": f"tables with one {s.unit} for each set of rows, numeric features",
                 "unprotected_quantities": (
                     f"the number of {_plural(s.unit)}, names of columns, settings"
-                    + (", everybody's ε" if getattr(s, "budgets", None) else "")
+                    + (", everybody's ε" if s.budgets else "")
                 ),
             },
             "privacy_loss": {

@@ -71,7 +71,7 @@ def guarantee(statement: Any, who: str) -> Html:
             " blind guessing. Both axes are logarithmic.",
         ),
     ]
-    if getattr(statement, "budgets", None) is not None:
+    if statement.budgets is not None:
         parts += [element("h3", "By personal budget"), by_budget(statement)]
     parts += [element("h3", "The statement"), paragraph(str(statement))]
     return section("guarantee", "The guarantee", *parts)
@@ -191,7 +191,7 @@ def _quantile(share: float) -> str:
 
 
 def _budget_lines(statement: Any) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    budgets = getattr(statement, "budgets", None)
+    budgets = statement.budgets
     if budgets is None:
         return []
     wanted = {"median budget": budgets["quantiles"]["0.5"], "smallest budget": budgets["quantiles"]["0"]}

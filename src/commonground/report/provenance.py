@@ -12,7 +12,7 @@ def provenance(board: Any, checked: str) -> Html:
     entry = s.ledger
     rows: list[tuple[Text, Text]] = [
         ("Algorithm", f"{s.algorithm}, recipe {s.recipe!r}"),
-        ("Made on", getattr(s, "date", "") or "not written down"),
+        ("Made on", s.date or "not written down"),
         ("Software", ", ".join(f"{name} {number}" for name, number in s.software.items())),
         ("SHA-256 of the arrays", element("code", board.fingerprint)),
         ("Signature", checked),

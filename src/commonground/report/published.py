@@ -15,7 +15,7 @@ def published(board: Any) -> Html:
     d, k = board.n_features, board.rank
     names = list(board.feature_names or [f"feature {at}" for at in range(d)])
     statement = board.statement
-    label = f" for {statement.label!r}" if getattr(statement, "label", None) else ""
+    label = f" for {statement.label!r}" if statement.label else ""
     parts: list[Html] = [
         paragraph(
             f"{d:,} features, {k} shared directions{label}, and nobody's own model. A person's"
@@ -60,7 +60,7 @@ def published(board: Any) -> Html:
 
 
 def sharing(statement: Any) -> Html:
-    verdict = getattr(statement, "sharing_pays", None)
+    verdict = statement.sharing_pays
     if verdict is None:
         return paragraph("Whether sharing pays was not judged for this kind of model.")
     if verdict:
@@ -80,7 +80,7 @@ def _largest(sizes: np.ndarray) -> np.ndarray:
 
 
 def _prior(board: Any) -> list[Html]:
-    spread, prior = getattr(board, "spread", None), board.prior
+    spread, prior = board.spread, board.prior
     if spread is not None:
         q, offset = len(spread), len(spread) - board.rank
         rows = [("own intercept", f"{np.sqrt(spread[0, 0]):.4g}")] if offset else []
