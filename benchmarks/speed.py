@@ -102,6 +102,30 @@ def rounds_against_reads() -> None:
     console.print(table)
 
 
+def whole_fits() -> None:
+    """PrivateFedRep by default, from rows in memory to a billboard, and to everybody's head."""
+    n, rows, d = 200_000, 10, 50
+    rng = np.random.default_rng(0)
+    ids, X = np.repeat(np.arange(n), rows), rng.standard_normal((n * rows, d), dtype=np.float32)
+    own, U = rng.standard_normal((n, 2)), np.linalg.qr(rng.standard_normal((d, 2)))[0]
+    y = X @ (rng.standard_normal(d) / d**0.5) + ((X @ U) * own[ids]).sum(axis=1) + 0.5 * rng.standard_normal(n * rows)
+    users, few = cg.Users.from_arrays(X, y, ids), cg.Users.from_arrays(X[:20_000], y[:20_000], ids[:20_000])
+    cg.PrivateFedRep(2, simulation_seed=0).fit(few)  # compiles
+    table = Table(title=f"A whole fit ÷ one read of the rows ({n:,} people, {rows} rows each, {d} features, float32)")
+    for name in ("", "read, ms", "fit, s", "processor time, s", "fit ÷ read", "releases"):
+        table.add_column(name, justify="right" if name else "left")
+    for keep, label in ((False, "without heads"), (True, "with everybody's head")):
+        read, model = one_read(users), cg.PrivateFedRep(2, keep_heads=keep, simulation_seed=0)
+        began, worked = time.perf_counter(), time.process_time()
+        model.fit(users)
+        seconds, worked = time.perf_counter() - began, time.process_time() - worked
+        events = len(model.billboard_.statement.events)
+        table.add_row(
+            label, f"{read * 1e3:.1f}", f"{seconds:.1f}", f"{worked:.1f}", f"{seconds / read:.0f}", f"{events}"
+        )
+    console.print(table)
+
+
 def growth() -> None:
     table = Table(title="How the time of a round grows (base: 50,000 people, 50 features, k = 2, 10 rows)")
     for name in ("what", "×1, ms", "×2, ms", "×4, ms", "×4 ÷ ×1"):
@@ -171,5 +195,6 @@ if __name__ == "__main__":
     parser.add_argument("--memory-budget-mib", type=int, default=64)
     arguments = parser.parse_args()
     rounds_against_reads()
+    whole_fits()
     growth()
     memory(arguments.memory_budget_mib * 2**20)
