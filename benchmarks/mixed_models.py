@@ -46,7 +46,7 @@ class Split:
 
 
 def without_features(split: Split) -> Iterator[tuple[str, np.ndarray]]:
-    """A constant; the mean of one's own labels, pulled to it by what people differ by."""
+    """A constant; the mean of one's own labels; the same, pulled to the constant by what people differ by (not private)."""
     mean = split.y.mean()
     people, place = np.unique(np.concatenate([split.ids, split.held_ids]), return_inverse=True)
     own, held = place[: len(split.ids)], place[len(split.ids) :]
@@ -55,6 +55,7 @@ def without_features(split: Split) -> Iterator[tuple[str, np.ndarray]]:
     within = np.mean((split.y - mean - (sums / np.maximum(rows, 1))[own]) ** 2)
     between = max(1e-9, np.var((sums / np.maximum(rows, 1))[rows > 0]) - within / max(np.median(rows[rows > 0]), 1))
     yield "the mean label", np.full(len(held), mean)
+    yield "own mean", mean + (sums / np.maximum(rows, 1))[held]
     yield "own mean, shrunk", mean + (sums / (rows + within / between))[held]
 
 
@@ -111,6 +112,8 @@ def others(split: Split) -> Iterator[str]:
                 yield _line(label, "none", 0, [split.judge(answers)], [], time.perf_counter() - began)
         except ImportError:
             yield f"| {label} (not installed) | | | | | | |"
+        except ValueError as error:  # statsmodels, where own intercepts vary by nothing
+            yield f"| {label} ({str(error).splitlines()[0]}) | | | | | | |"
 
 
 def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool, held_out: int | None) -> Iterator[str]:
@@ -123,8 +126,12 @@ def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool, held_o
     yield f"\n## {name}: {len(np.unique(data.user_ids)):,} people, {len(data.y):,} rows\n"
     yield "| model | ε | rank | RMSE, mean (worst) | AUC, mean (worst) | 90 % intervals hold | seconds |"
     yield "|---|---|---|---|---|---|---|"
-    for label, answers in without_features(first):
-        yield _line(label, "", "", [first.judge(answers)], [], 0.0)
+    by_label: dict[str, list[tuple[float, float]]] = {}
+    for split in [first, *(Split(data, held, one_hot=one_hot) for held in splits[1:] if held_out is None)]:
+        for label, answers in without_features(split):
+            by_label.setdefault(label, []).append(split.judge(answers))
+    for label, found in by_label.items():
+        yield _line(label, "", "", found, [], 0.0)
     yield from others(first)
     for rank in ranks:
         yield _tried(

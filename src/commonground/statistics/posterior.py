@@ -27,7 +27,7 @@ from commonground.statistics.kernels.posterior_sums import (
     sparse_sums,
 )
 from commonground.statistics.kernels.products import chunk_products
-from commonground.statistics.kernels.through import Coordinates
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
 from commonground.threads import each
 
