@@ -13,8 +13,8 @@ from commonground.data.users import Block
 from commonground.heads.posterior import fit_posterior_heads
 from commonground.statistics.coordinates import InCoordinates
 from commonground.statistics.directions import FeatureEnergies
-from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
 from commonground.statistics.kernels.coordinates import Coordinates
+from commonground.statistics.kernels.posterior_sums import NOISE_WEIGHT
 from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.posterior import (
     LANES,

@@ -7,8 +7,8 @@ import numpy as np
 from commonground.clipping.grid import N_BINS, bins_of
 from commonground.clipping.sums import BinnedSums, SizeCounts
 from commonground.data.population import Block
-from commonground.statistics.kernels.products import row_products
 from commonground.statistics.kernels.coordinates import Coordinates
+from commonground.statistics.kernels.products import row_products
 from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 

@@ -18,6 +18,7 @@ from commonground.clipping.grid import N_BINS, clip_factors, squared_norms
 from commonground.clipping.sums import BinnedSums, ConeSums
 from commonground.data.population import Block
 from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.kernels.posterior_sums import (
     LANES,
@@ -27,7 +28,6 @@ from commonground.statistics.kernels.posterior_sums import (
     sparse_sums,
 )
 from commonground.statistics.kernels.products import chunk_products
-from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
 from commonground.threads import each
 
