@@ -44,7 +44,7 @@ def a_table(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    for extra in ("torch", "ray", "flwr", "pandas", "pytest"):
+    for extra in ("torch", "ray", "flwr", "pandas", "pytest", "matplotlib"):
         assert subprocess.run([sys.executable, "-c", f"import {extra}"], capture_output=True).returncode, extra
     timed("import commonground", "python", "-c", "import commonground")
     timed("every public name", "python", "-c", "import commonground as cg; [getattr(cg, name) for name in cg.__all__]")
