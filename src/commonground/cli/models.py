@@ -71,6 +71,8 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     if "rank" in takes and "rank" not in given:
         given["rank"] = default_rank(people)
     usable = {name: value for name, value in settings.items() if name in takes}
+    if model == "margin" and asked.get("rank") is None:  # one direction at least, of a single feature, too
+        given["rank"] = max(given["rank"], 1)
     if model == "ridge":
         usable |= _bounds(people, settings["epsilon"])
     return door.estimator(**{**usable, **given, **door.fixed})

@@ -429,8 +429,14 @@ class _NothingToSpend:
 
 def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank < max(n_features, 1):
-        allowed = f"an integer from {least} to {n_features - 1}" if least < n_features else "smaller, and there is none"
-        raise InputError(f"rank of {name} must be {allowed} (fewer than the {n_features} features), got {rank!r}.")
+        if least >= n_features:
+            raise InputError(
+                f"{name} learns shared directions, fewer than there are features, and {n_features} feature leaves none. "
+                "PrivateFedRep(rank=0) and PrivateFedRepClassifier(rank=0) work with one (--model fedrep on the command line), "
+                "and so do SingleModel and OwnDataOnly."
+            )
+        allowed = f"an integer from {least} to {n_features - 1} (fewer than the {n_features} features)"
+        raise InputError(f"rank of {name} must be {allowed}, got {rank!r}.")
 
 
 def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
