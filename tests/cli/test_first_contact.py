@@ -328,3 +328,8 @@ def test_one_feature_is_enough_or_it_is_said_what_is(run: Run, visits: pd.DataFr
     assert run("predict", "board", "visits.csv", "--heads", "heads.parquet", "--out", "answers.csv")[0] == 0
     answers = pd.read_csv("answers.csv").prediction
     assert answers.isin(["sad", "glad"]).all() if classes else answers.between(1, 5).all()
+
+
+def test_owners_of_many_peoples_rows_are_told_where_to_go(run: Run, visits: pd.DataFrame) -> None:
+    code, _, err = run(*TRAIN, "--model", "joint-sgd")
+    assert (code, "JointSGDRegressor" in err, "federate" in err) == (2, True, True)

@@ -59,6 +59,11 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     ``asked``: what the person at the command line asked for; None where she did not. ``settings``: what goes to whoever can
     take it.
     """
+    if model.lower().startswith("joint"):
+        raise InputError(
+            "owners who each hold many people's rows (hospitals, shops) train together in Python: JointSGDRegressor and "
+            "JointSGDClassifier, docs/joint_learning.md; or keep their rows where they are: `commonground federate`."
+        )
     if model not in MODELS:
         known = ", ".join(f"{name} ({door.what})" for name, door in MODELS.items())
         raise InputError(f"--model must be one of {known}; got {model!r}.")

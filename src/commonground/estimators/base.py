@@ -378,7 +378,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         return (answers, self.heads_.std(board, X, position)) if return_std else answers
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
-        """R² of the personal predictions; an error without people where they have heads.
+        """R² of the personal predictions, their accuracy where they are log-odds; an error without people where they have heads.
 
         Parameters
         ----------
@@ -393,9 +393,12 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         -------
         float
         """
-        from sklearn.metrics import r2_score
+        from sklearn.metrics import accuracy_score, r2_score
 
-        return float(r2_score(y, self.predict(X, users=users), sample_weight=sample_weight))
+        answers = self.predict(X, users=users)
+        if self.billboard_.log_odds:  # yes: labels and log-odds above zero
+            return float(accuracy_score(np.asarray(y) > 0, answers > 0, sample_weight=sample_weight))
+        return float(r2_score(y, answers, sample_weight=sample_weight))
 
     def _positions(self, ids: list[Any]) -> np.ndarray:
         return self._place.of(ids)
