@@ -72,5 +72,5 @@ def test_the_core_is_locked_in_the_same_versions_and_without_extras() -> None:
     needed = {line.split()[0] for line in core if not line.startswith("#")}
     assert needed <= pins
     assert names(PROJECT["dependencies"]) <= names(list(needed))
-    assert not names(list(needed)) & {"torch", "ray", "flwr", "pandas", "pytest", "sphinx"}
+    assert not names(list(needed)) & {"torch", "ray", "flwr", "pandas", "pytest", "sphinx", "matplotlib"}
     assert "--require-hashes -r requirements-core.lock" in (ROOT / "Makefile").read_text()

@@ -16,6 +16,12 @@ from commonground import threads
 from commonground.clipping.grid import CHUNK
 from commonground.data.population import Block
 from commonground.errors import InputError
+from commonground.heads.arithmetic import row_scores
+from commonground.heads.choice import HEAD, choose
+from commonground.heads.convex import fit_convex_heads
+from commonground.heads.halves import second_half_heads
+from commonground.heads.posterior import fit_posterior_heads
+from commonground.heads.ridge import fit_heads
 from commonground.statistics.directions import FeatureEnergies
 from commonground.statistics.gradients import EmbeddingGradients
 from commonground.statistics.kernels.chunks import over_chunks
@@ -87,22 +93,63 @@ def test_a_number_of_threads_that_is_none(number: object) -> None:
         threads.set_num_threads(number)  # type: ignore[arg-type]
 
 
-def _energies(queue) -> None:  # type: ignore[no-untyped-def]
-    queue.put(FeatureEnergies(True).of(people(2 * CHUNK)).counts)
+def _energies(block: Block) -> list[np.ndarray]:
+    return [FeatureEnergies(True).of(block).counts]
+
+
+def _every_head(block: Block) -> list[np.ndarray]:
+    """Of all kinds, what they answer, and what people choose."""
+    shared = np.eye(4)[:, :2], np.ones(4), 0.5, True
+    heads, own = fit_heads(block, *shared)
+    whose = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    return [
+        heads,
+        own,
+        *fit_posterior_heads(block, *shared, np.eye(3), 0.5),
+        *fit_convex_heads(block, *shared, "huber"),
+        second_half_heads(block, shared[0]),
+        choose(block, *shared, None, HEAD, fewest_rows=3),
+        row_scores(block.X, shared[1], shared[0], heads, whose, np.zeros((0, 4)), np.full(len(whose), -1)),
+    ]
+
+
+def test_heads_do_not_depend_on_the_number_of_threads() -> None:
+    block = people(2 * CHUNK + 5)
+    found = []
+    for n_threads in (1, 3):
+        threads.set_num_threads(n_threads)
+        found.append(_every_head(block))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def _answer(compute, block, queue) -> None:  # type: ignore[no-untyped-def]
+    queue.put(compute(block))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
-def test_a_child_can_compute_after_its_parent_has() -> None:
+@pytest.mark.parametrize("compute", [_energies, _every_head])
+def test_a_child_can_compute_after_its_parent_has(compute) -> None:  # type: ignore[no-untyped-def]
     threads.set_num_threads(2)
-    expected = FeatureEnergies(True).of(people(2 * CHUNK)).counts
+    block = people(2 * CHUNK)
+    expected = compute(block)
     context = multiprocessing.get_context("fork")
-    queue = context.SimpleQueue()
-    child = context.Process(target=_energies, args=(queue,))
+    queue = context.Queue()
+    child = context.Process(target=_answer, args=(compute, block, queue))
     child.start()
+    found = queue.get(timeout=60)
     child.join(60)
     assert child.exitcode == 0
-    np.testing.assert_array_equal(queue.get(), expected)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_no_kernel_brings_threads_of_its_own() -> None:
+    """Numba's, behind parallel=True, end a child that uses them after its parent has."""
+    for file in (Path(threads.__file__).parent).rglob("*.py"):
+        if file.name != "compiled.py":  # which says why
+            assert "parallel=True" not in file.read_text(), file
 
 
 def test_without_a_place_for_compiled_code_it_compiles_every_time(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
     def decorate(function: Callable[..., Any]) -> Any:
         try:
-            return njit(cache=True, nogil=True, **options)(function)
+            return njit(cache=True, nogil=True, no_cfunc_wrapper=True, **options)(function)
         except RuntimeError as error:
             if "cannot cache" not in str(error):
                 raise

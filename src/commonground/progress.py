@@ -23,8 +23,15 @@ def progress_bar(description: str, total: int, enabled: bool) -> Iterator[Callab
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(description, total=total)
         _shown.append(bar)
+
+        def advance() -> None:
+            bar.advance(task)
+            done = bar.tasks[task].completed
+            if done > (bar.tasks[task].total or 0):  # what is done decides how much there is: 20 of 20, never 20 of 10
+                bar.update(task, total=done)
+
         try:
-            yield lambda: bar.advance(task)
+            yield advance
         finally:
             _shown.pop()
 

@@ -16,6 +16,7 @@ import commonground as cg
 from commonground.accounting.events import GaussianEvent
 from commonground.billboard.statement import Statement
 from commonground.cli import app as cli
+from commonground.cli import demo
 from commonground.steps import square_releases
 
 
@@ -455,13 +456,18 @@ def test_one_newcomer_is_enough_to_personalize(
     assert json.loads(out)["people"] == 1
 
 
-def test_demo_writes_table_figure_and_billboard(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run("demo", "--people", 600, "--out", "d", capsys=capsys)
+def test_demo_writes_table_figure_and_billboard(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "EPSILONS", (1.0, 8.0))  # a fit each; all of them are `make demo`
+    monkeypatch.setattr(demo, "PAPER_EPSILONS", (8.0,))
+    code, out, err = run("demo", "--people", 600, "--out", "d", capsys=capsys)
     assert code == 0
+    assert "warning" not in err
     assert "÷ floor" in out
     assert sorted(path.name for path in (folder / "d").iterdir()) == [
         "billboard", "mse_vs_epsilon.png", "mse_vs_epsilon.svg", "results.csv"
     ]  # fmt: skip
     assert not cg.Billboard.load(folder / "d" / "billboard").statement.simulated
     code, out, _ = run("demo", "--people", 300, "--out", "e", "--json", capsys=capsys)
-    assert len(json.loads(out)["results"]) == 17
+    assert len(json.loads(out)["results"]) == 4 + 2 + 1

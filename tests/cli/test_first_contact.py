@@ -291,3 +291,45 @@ def test_the_statement_tells_when_for_what_by_whom_and_fits_the_terminal(run: Ru
     assert set(told["software"]) == {"commonground", "opendp", "dp-accounting"}
     assert len(told["date"]) == 10
     assert told["label"] == "stars"
+
+
+@pytest.mark.parametrize("how", ["schema", "label range"])
+def test_personal_budgets_go_with_a_schema_and_with_a_range_of_labels(run: Run, visits: pd.DataFrame, how: str) -> None:
+    visits.assign(eps=np.where(visits.who < "075", 1.0, 2.0)).to_csv("visits.csv", index=False)
+    names = ("--user", "who", "--label", "stars", "--features", "income", "--label-range", "1,5", "--any-scales")
+    asked = ("--schema", "schema.toml") if how == "schema" else names
+    code, _, err = run("train", "visits.csv", *asked, "--budget", "eps", "--out", "board", "--rounds", 2)
+    assert code == 0, err
+    told = cg.Billboard.load("board").statement.budgets
+    assert told is not None
+    assert (min(told["quantiles"].values()), max(told["quantiles"].values())) == (1.0, 2.0)
+
+
+ONE_FEATURE = '[columns.who]\nrole = "person"\n[columns.age]\nrange = [0, 120]\nmissing = 50\n'
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_one_feature_is_enough_or_it_is_said_what_is(run: Run, visits: pd.DataFrame, model: str) -> None:
+    classes = model in ("logistic", "margin", "classifier")
+    label = (
+        '[columns.content]\nkind = "category"\nvalues = ["sad", "glad"]\n'
+        if classes
+        else "[columns.stars]\nrange = [1, 5]\n"
+    )
+    Path("one.toml").write_text(ONE_FEATURE + label + 'role = "label"\n', encoding="utf-8")
+    code, _, err = run(
+        "train", "visits.csv", "--schema", "one.toml", "--model", model, "--epsilon", 4, "--out", "board"
+    )
+    if model in ("altmin", "huber", "logistic", "subspace"):
+        assert (code, "1 feature leaves none" in err, "--model fedrep" in err) == (2, True, True)
+        return
+    assert code == 0, err
+    assert run("personalize", "board", "visits.csv", "--out", "heads.parquet")[0] == 0
+    assert run("predict", "board", "visits.csv", "--heads", "heads.parquet", "--out", "answers.csv")[0] == 0
+    answers = pd.read_csv("answers.csv").prediction
+    assert answers.isin(["sad", "glad"]).all() if classes else answers.between(1, 5).all()
+
+
+def test_owners_of_many_peoples_rows_are_told_where_to_go(run: Run, visits: pd.DataFrame) -> None:
+    code, _, err = run(*TRAIN, "--model", "joint-sgd")
+    assert (code, "JointSGDRegressor" in err, "federate" in err) == (2, True, True)

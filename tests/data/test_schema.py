@@ -256,3 +256,30 @@ def test_people_to_discover_have_no_rows_yet(frame: pd.DataFrame) -> None:
     assert told == set(zip(frame.who, frame.town, strict=True))
     with pytest.raises(InputError, match="takes a share of one"):
         cg.NonPrivateFedRep(rank=1).fit(people)
+
+
+def test_a_column_of_budgets_stands_beside_a_schema(tmp_path: Path) -> None:
+    rows = ROWS.assign(eps=[0.5, 1.0, 2.0, 0.5])
+    rows.to_csv(tmp_path / "t.csv", index=False)
+    for source in (rows, tmp_path / "t.csv"):
+        for schema in (SCHEMA, cg.Schema((*COLUMNS, Column("eps", "ignore")))):
+            users = cg.Users.from_table(source, schema=schema, budget="eps")
+            assert dict(zip(users.ids.tolist(), users.budgets.tolist(), strict=True)) == {
+                "007": 0.5, "7": 1.0, "0042": 2.0
+            }  # fmt: skip
+            assert users.feature_names == SCHEMA.feature_names
+
+
+@pytest.mark.parametrize(
+    ("asked", "schema", "what"),
+    [
+        ({"features": ["age"]}, SCHEMA, "role 'ignore'"),
+        ({"item": "town", "items": ["Oslo"]}, SCHEMA, "category"),
+        ({"engine": "ray"}, SCHEMA, r"Schema\.encode"),
+        ({"budget": "pay"}, SCHEMA, "role 'ignore'"),
+        ({"budget": "note"}, cg.Schema((*COLUMNS, Column("x", kind="category", values="discover"))), "List them.*: x"),
+    ],
+)
+def test_what_does_not_go_with_a_schema_is_refused_with_what_does(asked: Any, schema: cg.Schema, what: str) -> None:
+    with pytest.raises(InputError, match=what):
+        cg.Users.from_table(ROWS, schema=schema, **asked)

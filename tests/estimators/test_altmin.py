@@ -271,7 +271,11 @@ def test_logistic_labels() -> None:
     probability = model.predict_proba(block.X[:2000], users=np.repeat(users.ids, 20)[:2000])
     assert probability.shape == (2000, 2)
     np.testing.assert_allclose(probability.sum(axis=1), 1.0)
-    assert np.mean((probability[:, 1] > 0.5) == yes[:2000]) > 0.75
+    right = np.mean((probability[:, 1] > 0.5) == yes[:2000])
+    assert right > 0.75
+    whose = np.repeat(users.ids, 20)[:2000]
+    for labels in (yes[:2000], np.where(yes[:2000], 1, -1)):  # not R², which means nothing for log-odds
+        assert model.score(block.X[:2000], labels, users=whose) == right
     with pytest.raises(InputError, match="logistic"):
         cg.PrivateAltMin(loss="huber").predict_proba(block.X)
 

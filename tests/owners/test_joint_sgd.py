@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 
@@ -427,3 +427,13 @@ def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path, monkeypatch: pyt
             cg.JointSGDRegressor(2.0, 1e-3, steps=12).fit(X, y, owners, checkpoint=tmp_path / "run")
     with pytest.raises(CheckpointError, match="clip_norm"):
         cg.JointSGDRegressor(2.0, 1e-3, steps=12, clip_norm=2.0).fit(X, y, owners, checkpoint=tmp_path / "run")
+
+
+def test_scikit_learn_knows_what_they_are(rows: dict[str, Any]) -> None:
+    labels = np.where(rows["y"] > 0, "yes", "no")
+    model = cg.JointSGDClassifier(("no", "yes"), simulation_seed=0).fit(rows["X"], labels, owners=rows["owners"])
+    assert model.classes_.tolist() == ["no", "yes"]
+    assert set(model.predict(rows["X"], owners=rows["owners"])) <= {"no", "yes"}
+    assert model.score(rows["X"], labels, owners=rows["owners"]) > 0.6
+    assert is_classifier(model)
+    assert is_regressor(cg.JointSGDRegressor())

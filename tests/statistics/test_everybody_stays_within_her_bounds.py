@@ -332,14 +332,14 @@ def test_what_is_not_sent_does_not_stop_anybody_either(dtype: type) -> None:
     """The baseline without privacy, and the heads of the paper's recipe: nobody's rows raise, or spoil the others' part."""
     crowd = ragged_block(1, n_users=12, d=D, dtype=dtype)
     others = [j for j in range(12) if j != 3]
-    heads = second_half_heads(crowd.X, crowd.y, crowd.offsets, U)
+    heads = second_half_heads(crowd, U)
     for at in range(N_PEOPLE):
         kind, X, y = somebody(at, dtype)
         block = replace_person(crowd, 3, X, y)
         sums = Likelihood(WITH_PRIOR).of(block)
         for part in (sums.of_embedding, sums.of_mean, sums.moments):
             assert np.isfinite(part).all(), kind
-        changed = second_half_heads(block.X, block.y, block.offsets, U)
+        changed = second_half_heads(block, U)
         np.testing.assert_array_equal(changed[others], heads[others], err_msg=kind)
 
 

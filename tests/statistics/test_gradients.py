@@ -145,6 +145,6 @@ def test_paper_gradients_use_two_disjoint_batches() -> None:
         gradient = np.outer(g, v)
         total += gradient * min(1.0, 3.0 / np.linalg.norm(gradient))
     np.testing.assert_allclose(BatchGradients(U, 2, 2, 3.0).of(block).value, total, atol=1e-8)
-    heads = second_half_heads(block.X, block.y, block.offsets, U)
+    heads = second_half_heads(block, U)
     X, y = people(block)[7]
     np.testing.assert_allclose(heads[7], np.linalg.lstsq(X[4:] @ U, y[4:], rcond=None)[0], atol=1e-9)

@@ -1,5 +1,6 @@
 """Scores of candidate subspaces against one person at a time, in plain NumPy."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -173,11 +174,11 @@ def test_margin_scores(k: int, seed: int) -> None:
 def test_heads_come_from_the_second_half(seed: int) -> None:
     block = ragged_block(seed, n_users=30, d=D)
     P = random_subspaces(1, D, 2, public_generator(seed, "tests"))[0].T.copy()
-    heads = second_half_margin_heads(block.X, block.y, block.offsets, P, 1.5, 1.0)
+    heads = second_half_margin_heads(block, P, 1.5, 1.0)
     first_halves = np.concatenate([np.arange(lo, lo + (hi - lo) // 2) for lo, hi in pairwise(block.offsets)])
     changed = block.X.copy()
     changed[first_halves] = 77.0
-    np.testing.assert_array_equal(second_half_margin_heads(changed, block.y, block.offsets, P, 1.5, 1.0), heads)
+    np.testing.assert_array_equal(second_half_margin_heads(replace(block, X=changed), P, 1.5, 1.0), heads)
     np.testing.assert_allclose(np.linalg.norm(heads, axis=1), 1.5)
 
 

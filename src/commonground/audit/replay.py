@@ -17,7 +17,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from scipy import sparse
 from scipy.special import log_softmax
@@ -281,11 +280,9 @@ def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) 
 @contextmanager
 def _one_thread() -> Iterator[None]:
     """For a few dozen people more of them only wait. Sums do not depend on it: chunks of people are fixed."""
-    threads, numba_threads = get_num_threads(), numba.get_num_threads()
+    threads = get_num_threads()
     set_num_threads(1)
-    numba.set_num_threads(1)  # of kernels that say parallel=True
     try:
         yield
     finally:
         set_num_threads(threads)
-        numba.set_num_threads(numba_threads)

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from commonground import plots
 from commonground.audit.broken import BROKEN
 from commonground.audit.figure import draw_tradeoff
 from commonground.audit.joint import DIRECTION, JOINT_RECIPES, joint_recipe_of
@@ -62,6 +63,8 @@ def audit(
         recipe = recipe_named(what)
     if out is not None and out.suffix.lower() not in (".png", ".svg", ".pdf"):
         raise InputError(f"--out must end in .png, .svg or .pdf, got {str(out)!r}.")
+    if out is not None and out.suffix.lower() != ".svg":
+        plots.needs_matplotlib(f"a figure that ends in {out.suffix}", "or a name that ends in .svg")
     if seed < 0:
         raise InputError(f"--seed must be an integer >= 0, got {seed}.")
     variant = _variant(recipe.name, broken)

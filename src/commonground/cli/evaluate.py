@@ -19,6 +19,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 from sklearn.base import clone
 
+from commonground import plots
 from commonground.cli.models import opened
 from commonground.cli.options import print_json
 from commonground.cli.tables import people_in
@@ -182,7 +183,8 @@ def _write(results: list[Errors], out: Path, what: str) -> None:
         for result in results:
             writer.writerow([result.model, "all", result.all_rows])
             writer.writerows([result.model, low, error] for low, error in result.by_own_rows.items())
-    _draw(results, out, what)
+    for picture in plots.write([_figure(results, what)], out / "evaluation_NOT_PRIVATE"):
+        os.chmod(picture, 0o600)
 
 
 def _show(results: list[Errors], out: Path, what: str) -> None:
@@ -200,25 +202,17 @@ def _show(results: list[Errors], out: Path, what: str) -> None:
         ]
         table.add_row(escape(result.model), *cells, style="red" if worse else None)
     Console(width=80).print(table)
-    typer.echo(f"Figure: {out / 'evaluation_NOT_PRIVATE.png'} · numbers: {out / 'evaluation_NOT_PRIVATE.csv'}")
+    typer.echo(f"Figure: {out / 'evaluation_NOT_PRIVATE.svg'} · numbers: {out / 'evaluation_NOT_PRIVATE.csv'}")
 
 
-def _draw(results: list[Errors], out: Path, what: str) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
-    for result, style in zip(results, (":", "-.", "--", "--", "-"), strict=False):
-        axes.plot(list(result.by_own_rows), list(result.by_own_rows.values()), style, marker="o", label=result.model)
+def _figure(results: list[Errors], what: str) -> plots.Panel:
+    lines = [
+        plots.Line(result.model, list(result.by_own_rows), list(result.by_own_rows.values()), dash=dash)
+        for result, dash in zip(results, ("2 3", "8 3 2 3", "7 4", "3 3", ""), strict=False)
+    ]
     lows = sorted({low for result in results for low in result.by_own_rows})
-    axes.set(xscale="log", xlabel="own rows that models saw (at least)", ylabel=f"{what}, rows held out")
-    axes.set_xticks(lows, [str(low) for low in lows])
-    axes.minorticks_off()
-    axes.set_ylim(bottom=0.0)
-    axes.set_title("NOT PRIVATE: for the operator's eyes only")
-    axes.legend()
-    for suffix in ("png", "svg"):
-        figure.savefig(out / f"evaluation_NOT_PRIVATE.{suffix}", dpi=150)
-        os.chmod(out / f"evaluation_NOT_PRIVATE.{suffix}", 0o600)
+    most = max((y for line in lines for y in line.ys if math.isfinite(y)), default=1.0)
+    return plots.Panel(
+        lines, "own rows that models saw (at least)", f"{what}, rows held out", "NOT PRIVATE: for the operator's eyes only",
+        log_x=True, x_ticks=lows, y_range=(0.0, 1.05 * most or 1.0),
+    )  # fmt: skip

@@ -64,6 +64,11 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     ``asked``: what the person at the command line asked for; None where she did not. ``settings``: what goes to whoever can
     take it.
     """
+    if model.lower().startswith("joint"):
+        raise InputError(
+            "owners who each hold many people's rows (hospitals, shops) train together in Python: JointSGDRegressor and "
+            "JointSGDClassifier, docs/joint_learning.md; or keep their rows where they are: `commonground federate`."
+        )
     if model not in MODELS:
         known = ", ".join(f"{name} ({door.what})" for name, door in MODELS.items())
         raise InputError(f"--model must be one of {known}; got {model!r}.")
@@ -76,6 +81,8 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     if "rank" in takes and "rank" not in given:
         given["rank"] = default_rank(people)
     usable = {name: value for name, value in settings.items() if name in takes}
+    if model == "margin" and asked.get("rank") is None:  # one direction at least, of a single feature, too
+        given["rank"] = max(given["rank"], 1)
     if model == "ridge":
         usable |= _bounds(people, settings["epsilon"])
     return door.estimator(**{**usable, **given, **door.fixed})

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table as RichTable
 
+from commonground import plots
 from commonground.cli.options import AsJson, Board, Delta, print_json
 
 SIMULATED = 4000  # people at most; for more, the noise is made as much smaller as it would be among them
@@ -84,13 +85,14 @@ def plan(
     years = play(board, n, rows, epsilon, delta, numbers, math.radians(drift), seed, verbose=not as_json)
     told = _with_ledger(years, ledger, population, epsilon, delta, numbers)
     _write(told, out)
-    _draw(told, out)
+    written = [out / "plan.csv", *plots.write(_figure(told), out / "plan")]
     if as_json:
         print_json(
             {"people": n, "rows": rows, "epsilon": epsilon, "delta": delta, "drift_degrees": drift, **asdict(told)}
         )
     else:
-        _show(told, n, epsilon, delta, drift, out)
+        _show(told, n, epsilon, delta, drift)
+        typer.echo(f"Wrote {', '.join(map(str, written))}.")
 
 
 def play(
@@ -218,7 +220,7 @@ def _write(told: Refits, out: Path) -> None:
             table.writerow((year.refits, year.epsilon_each, year.rmse, year.rmse_from_scratch, allowed))
 
 
-def _show(told: Refits, n: int, epsilon: float, delta: float, drift: float, out: Path) -> None:
+def _show(told: Refits, n: int, epsilon: float, delta: float, drift: float) -> None:
     typer.echo(
         f"Simulated from the board, nobody's rows are read: {n:,} people, ε = {epsilon:g} (δ = {delta:g}) a year for whoever is "
         f"in all fits, directions that turn by {drift:g}° a year."
@@ -240,38 +242,42 @@ def _show(told: Refits, n: int, epsilon: float, delta: float, drift: float, out:
     )
     if told.left is not None:
         typer.echo(told.left)
-    typer.echo(f"Wrote {out}/plan.csv, plan.png and plan.svg.")
 
 
-def _draw(told: Refits, out: Path) -> None:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(12.0, 3.8), layout="constrained")
-    over_time, by_number, by_epsilon = figure.subplots(1, 3, sharey=True)
-    epsilons, started, scratch = zip(*told.by_epsilon, strict=True)
-    by_epsilon.plot(epsilons, started, marker="o", label="one fit from the board")
-    by_epsilon.plot(epsilons, scratch, marker="s", label="one fit from scratch")
-    by_epsilon.set(xscale="log", xlabel="ε of the fit", title="right after one fit")
-    by_epsilon.set_xticks(epsilons, [f"{one:g}" for one in epsilons])
-    by_epsilon.minorticks_off()
-    by_epsilon.legend(fontsize=8)
-    for year in told.years:
-        over_time.plot(
-            year.times, year.rmses, marker="o", markersize=3, label=f"{year.refits} × ε = {year.epsilon_each:.2g}"
-        )
-    over_time.axhline(told.rmse_floor, color="grey", linestyle=":", label="directions known")
-    over_time.set(xlabel="year", ylabel="RMSE on fresh rows", title="over the year", xlim=(0, 1))
-    over_time.legend(fontsize=8)
+def _figure(told: Refits) -> list[plots.Panel]:
+    known = plots.Line("directions known", [], [told.rmse_floor], "#7f7f7f", "2 3")
+    unchanged = plots.Line("board unchanged", [], [told.rmse_unchanged], "#000", "7 4")
+    over_time = [
+        plots.Line(f"{year.refits} × ε = {year.epsilon_each:.2g}", year.times, year.rmses) for year in told.years
+    ]
     numbers = [year.refits for year in told.years]
-    by_number.plot(numbers, [year.rmse for year in told.years], marker="o", label="from the board (start=)")
-    by_number.plot(numbers, [year.rmse_from_scratch for year in told.years], marker="s", label="from scratch")
-    by_number.axhline(told.rmse_unchanged, color="black", linestyle="--", label="board unchanged")
-    by_number.axhline(told.rmse_floor, color="grey", linestyle=":", label="directions known")
-    by_number.set(xscale="log", xlabel="refits a year", title="by number of refits")
-    by_number.set_xticks(numbers, [str(number) for number in numbers])
-    by_number.minorticks_off()
-    by_number.legend(fontsize=8)
-    FigureCanvasAgg(figure).print_png(str(out / "plan.png"))
-    FigureCanvasSVG(figure).print_svg(str(out / "plan.svg"), metadata={"Date": None})
+    by_number = [
+        plots.Line("from the board (start=)", numbers, [year.rmse for year in told.years]),
+        plots.Line("from scratch", numbers, [year.rmse_from_scratch for year in told.years]),
+    ]
+    epsilons, started, scratch = zip(*told.by_epsilon, strict=True)
+    by_epsilon = [
+        plots.Line("one fit from the board", epsilons, started),
+        plots.Line("one fit from scratch", epsilons, scratch),
+    ]
+    everything = [told.rmse_floor, told.rmse_unchanged, *started, *scratch]
+    everything += [y for line in (*over_time, *by_number) for y in line.ys]
+    low, high = min(everything), max(everything)
+    room = 0.05 * (high - low) or 0.1
+    ends = low - room, high + room  # the same for all three, to compare
+    error = "RMSE on fresh rows"
+    return [
+        plots.Panel([*over_time, known], "year", error, "over the year", x_range=(0.0, 1.0), y_range=ends),
+        plots.Panel(
+            [*by_number, unchanged, known],
+            "refits a year",
+            error,
+            "by number of refits",
+            log_x=True,
+            x_ticks=numbers,
+            y_range=ends,
+        ),
+        plots.Panel(
+            by_epsilon, "ε of the fit", error, "right after one fit", log_x=True, x_ticks=epsilons, y_range=ends
+        ),
+    ]

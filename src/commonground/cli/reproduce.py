@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from commonground.errors import InputError
+from commonground.plots import needs_matplotlib
 from commonground.reproduce import Outcome, PaperResult, chosen, paper_results
 
 
@@ -34,6 +35,7 @@ def reproduce(
         return
     if not names:
         raise InputError("name at least one result, for example p3-table02, or a paper: p3. --list shows all.")
+    needs_matplotlib("`reproduce`, which draws what the papers draw,")
     out.mkdir(parents=True, exist_ok=True)
     documents = []
     for result in chosen(names):

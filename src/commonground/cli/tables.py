@@ -29,23 +29,23 @@ def people_in(
     """The people of a table to train on."""
     if schema is not None:
         wrong = [name for name, value in {
-            "--user": user, "--label": label, "--features": features, "--item": item, "--items": items, "--budget": budget,
+            "--user": user, "--label": label, "--features": features, "--item": item, "--items": items,
             "--label-range": label_range,
         }.items() if value is not None]  # fmt: skip
         if wrong:
             raise InputError(f"--schema says what every column is; leave out {', '.join(wrong)}.")
-        return Users.from_table(table, schema=Schema.read(schema), **how)
+        return Users.from_table(table, schema=Schema.read(schema), budget=budget, **how)
     user, label, chosen = user or "user_id", label or "y", split(features)
     users = Users.from_table(
         table, user=user, label=label, features=chosen, item=item, items=lines_in(items), budget=budget, **how
     )
     if label_range is None:
         return users
-    if item is not None or budget is not None:
-        raise InputError("--label-range does not go with --item or --budget yet. Give --schema, or leave it out.")
+    if item is not None:
+        raise InputError("--label-range does not go with --item yet. Leave it out, or give a --schema with a category.")
     columns = [Column(user, "person"), Column(label, "label", range=pair(label_range, "--label-range"))]
-    names = [name for name in column_names(table) if name not in (user, label)] if chosen is None else chosen
-    return Users.from_table(table, schema=Schema((*columns, *map(Column, names))), **how)
+    names = [name for name in column_names(table) if name not in (user, label, budget)] if chosen is None else chosen
+    return Users.from_table(table, schema=Schema((*columns, *map(Column, names))), budget=budget, **how)
 
 
 def schema_of(board: Billboard, user: str | None, label: str | None) -> Schema | None:

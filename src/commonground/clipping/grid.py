@@ -3,9 +3,7 @@
 import math
 
 import numpy as np
-from numba import njit
-
-from commonground.compiled import kernel
+from numba.extending import register_jitable
 
 N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
 LOWEST_EXPONENT = -120  # of the squared norm
@@ -15,7 +13,7 @@ SMALLEST, LARGEST = 1e-60, 1e60  # squares within these bounds can be multiplied
 CHUNK = 2048  # people added up together before their sum is added to the others'
 
 
-@njit(inline="always")
+@register_jitable(inline="always")  # plain Python where it is called once
 def bin_of(squared_norm):  # type: ignore[no-untyped-def]
     """The bin of a squared norm, on the processor as on a device (``engines.device.size_bins``): the last edge not above it.
 
@@ -29,12 +27,11 @@ def bin_of(squared_norm):  # type: ignore[no-untyped-def]
     return min(exponent - LOWEST_EXPONENT, N_BINS - 2) + 1
 
 
-@kernel()
-def bins_of(squared_norms):  # type: ignore[no-untyped-def]
-    bins = np.empty(squared_norms.shape[0], np.int64)
-    for j in range(squared_norms.shape[0]):
-        bins[j] = bin_of(squared_norms[j])
-    return bins
+def bins_of(squared_norms: np.ndarray) -> np.ndarray:
+    """``bin_of`` each of them."""
+    exponents = np.frexp(squared_norms)[1].astype(np.int64) - 1
+    within = (squared_norms >= _LEAST_SQUARE) & (squared_norms < math.inf)
+    return np.where(within, np.minimum(exponents - LOWEST_EXPONENT, N_BINS - 2) + 1, 0)
 
 
 def squared_norms(contributions: np.ndarray) -> np.ndarray:

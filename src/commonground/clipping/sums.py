@@ -31,8 +31,9 @@ def _add_by_size(contributions, raw, unit, squared, bins, weights, lowest):  # t
     """Chunk by chunk, so that small sums are added to small ones."""
     part, unit_part = np.empty(raw.shape), np.empty(raw.shape)
     for first in range(0, bins.shape[0], CHUNK):
-        part[:] = 0.0
-        unit_part[:] = 0.0
+        for at in range(raw.shape[0]):
+            for c in range(raw.shape[1]):
+                part[at, c], unit_part[at, c] = 0.0, 0.0
         for j in range(first, min(first + CHUNK, bins.shape[0])):
             if bins[j] > 0:
                 at, norm = min(max(bins[j] - lowest, 0), raw.shape[0] - 1), math.sqrt(squared[j])

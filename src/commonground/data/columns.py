@@ -72,7 +72,8 @@ class CellError(InputError):
 
 def not_numeric(column: object, held: object) -> InputError:
     return CellError(
-        f"Column {column!r} is not numeric: it holds {held}. One-hot encode it or turn it into numbers; "
+        f"Column {column!r} is not numeric: it holds {held}. One-hot encode it, or say in a schema what it is "
+        "(`commonground schema`: categories, classes, dates, yes or no); "
         "a column that is no feature can be left out with features=[...]."
     )
 

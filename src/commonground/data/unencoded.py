@@ -18,6 +18,7 @@ from commonground.data.schema import Schema
 from commonground.data.sources import Source
 from commonground.data.stores import Scratch, load_rows
 from commonground.data.tables import encoded_table, open_with_schema
+from commonground.errors import InputError
 
 if TYPE_CHECKING:
     from commonground.data.users import Users
@@ -102,3 +103,30 @@ class Unencoded(Population):
             return np.repeat(np.arange(self.n_users), np.diff(offsets))
         places = np.concatenate(list(row_places(self._people, self._id_batches, self._name)))
         return np.searchsorted(offsets, places, side="right") - 1
+
+
+def refuse_beside_a_schema(
+    schema: Schema, engine: str, item: Any, items: Any, features: Any, budget: str | None
+) -> None:
+    """What a table with a schema cannot be given, and what to do instead."""
+    if features is not None:
+        raise InputError("a schema names the features itself; leave features= out, or give columns the role 'ignore'.")
+    if item is not None or items is not None:
+        raise InputError(
+            "a schema has no items: declare the column of items as a category with its values, or leave the schema out and give "
+            "item= and items=, the catalogue."
+        )
+    if engine != "local":
+        raise InputError(
+            f"engine={engine!r} reads tables of numbers, without a schema: write them with Schema.encode first, or read on this "
+            "machine (engine='local'), which needs no more memory than max_memory."
+        )
+    if budget is None:
+        return
+    if schema.undiscovered:
+        raise InputError(
+            "values of categories are discovered for one (ε, δ) of everybody, not for personal budgets. List them in the schema: "
+            f"{', '.join(column.name for column in schema.undiscovered)}."
+        )
+    if any(column.name == budget and column.role != "ignore" for column in schema.columns):
+        raise InputError(f"column {budget!r} holds people's budgets: give it the role 'ignore' in the schema.")

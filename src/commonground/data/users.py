@@ -24,7 +24,7 @@ from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
 from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
 from commonground.data.tables import column_names, open_table, read_rows
-from commonground.data.unencoded import Unencoded
+from commonground.data.unencoded import Unencoded, refuse_beside_a_schema
 from commonground.errors import InputError, UnknownUserError
 
 
@@ -208,8 +208,9 @@ class Users(Population):
             add up, as always).
         schema : Schema or None, default=None
             What each column is: text, dates, ranges and missing cells become numbers by it, and by it alone. It names person,
-            label and features; ``user``, ``label`` and ``features`` are then not looked at. Where categories are to be
-            discovered, what is returned has no rows yet: ``fit`` finds their values, privately, and makes them.
+            label and features; ``user`` and ``label`` are then not looked at, and ``budget`` may be a column that it ignores.
+            Where categories are to be discovered, what is returned has no rows yet: ``fit`` finds their values, privately, and
+            makes them.
         max_memory : int, default=2 GiB
             A file that needs more than so many bytes as a matrix stays on disk. Parquet grouped by person, with few columns or
             row groups that are not large, is read as it is; other files through a copy under ``scratch``.
@@ -228,11 +229,11 @@ class Users(Population):
         Users
         """
         if schema is not None:
-            if engine != "local" or not item is items is budget is features is None:
-                raise InputError(
-                    "a schema says what every column is; engine, item, items, budget and features do not go with it."
-                )
-            return Unencoded.open(cls, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
+            refuse_beside_a_schema(schema, engine, item, items, features, budget)
+            users = Unencoded.open(cls, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
+            if budget is not None:
+                users.budgets = users.one_value_each(*read_rows(source, schema.person.name, [budget]), budget)
+            return users
         if item is not None or items is not None:
             if engine != "local":
                 raise InputError("item= is read on this machine only; leave out engine=.")

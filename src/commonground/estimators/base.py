@@ -392,7 +392,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         return (answers, self.heads_.std(board, X, position)) if return_std else answers
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
-        """R² of the personal predictions; an error without people where they have heads.
+        """R² of the personal predictions, their accuracy where they are log-odds; an error without people where they have heads.
 
         Parameters
         ----------
@@ -407,9 +407,12 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         -------
         float
         """
-        from sklearn.metrics import r2_score
+        from sklearn.metrics import accuracy_score, r2_score
 
-        return float(r2_score(y, self.predict(X, users=users), sample_weight=sample_weight))
+        answers = self.predict(X, users=users)
+        if self.billboard_.log_odds:  # yes: labels and log-odds above zero
+            return float(accuracy_score(np.asarray(y) > 0, answers > 0, sample_weight=sample_weight))
+        return float(r2_score(y, answers, sample_weight=sample_weight))
 
     def _positions(self, ids: list[Any]) -> np.ndarray:
         return self._place.of(ids)
@@ -443,8 +446,14 @@ class _NothingToSpend:
 
 def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
     if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank < max(n_features, 1):
-        allowed = f"an integer from {least} to {n_features - 1}" if least < n_features else "smaller, and there is none"
-        raise InputError(f"rank of {name} must be {allowed} (fewer than the {n_features} features), got {rank!r}.")
+        if least >= n_features:
+            raise InputError(
+                f"{name} learns shared directions, fewer than there are features, and {n_features} feature leaves none. "
+                "PrivateFedRep(rank=0) and PrivateFedRepClassifier(rank=0) work with one (--model fedrep on the command line), "
+                "and so do SingleModel and OwnDataOnly."
+            )
+        allowed = f"an integer from {least} to {n_features - 1} (fewer than the {n_features} features)"
+        raise InputError(f"rank of {name} must be {allowed}, got {rank!r}.")
 
 
 def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:

@@ -10,11 +10,12 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import prange
 from scipy import sparse
 
 from commonground.compiled import kernel
+from commonground.threads import each
 
+_ROWS = 1 << 14  # that a thread answers at a time
 _FAR = 300  # binary orders of magnitude beyond which squares come near the ends of the float range
 _NULL = 1e-13  # of the mean eigenvalue: collinear rows must not divide by zero
 _SWEEPS = 40  # of plane rotations; fewer than ten are needed
@@ -23,20 +24,18 @@ _SWEEPS = 40  # of plane rotations; fewer than ten are needed
 # ---- rows ------------------------------------------------------------------------------------------------------------
 
 
+def coefficients(mean: np.ndarray, U: np.ndarray, head: np.ndarray) -> np.ndarray:
+    """mean + U · head, one product after another."""
+    coef = np.array(mean, dtype=np.float64)
+    for a in range(len(head)):
+        coef += U[:, a] * head[a]
+    return coef
+
+
 @kernel(error_model="numpy")
-def coefficients_in_place(mean, U, head, coef):  # type: ignore[no-untyped-def]
-    """mean + U · head, into ``coef``."""
-    for c in range(coef.shape[0]):
-        coef[c] = mean[c]
-        for a in range(head.shape[0]):
-            coef[c] += U[c, a] * head[a]
-
-
-@kernel(parallel=True, error_model="numpy")
-def _dense_scores(X, mean, U, heads, head_of, own, own_of):  # type: ignore[no-untyped-def]
+def _dense_scores(X, mean, U, heads, own, head_of, own_of, scores):  # type: ignore[no-untyped-def]
     n, d = X.shape
-    scores = np.empty(n)
-    for i in prange(n):
+    for i in range(n):
         head, alone, score = head_of[i], own_of[i], 0.0
         for c in range(d):
             coef = own[alone, c] if alone >= 0 else mean[c]
@@ -45,14 +44,11 @@ def _dense_scores(X, mean, U, heads, head_of, own, own_of):  # type: ignore[no-u
                     coef += U[c, a] * heads[head, a]
             score += np.float64(X[i, c]) * coef
         scores[i] = score
-    return scores
 
 
-@kernel(parallel=True, error_model="numpy")
-def _sparse_scores(data, indices, indptr, mean, U, heads, head_of, own, own_of):  # type: ignore[no-untyped-def]
-    n = indptr.shape[0] - 1
-    scores = np.empty(n)
-    for i in prange(n):
+@kernel(error_model="numpy")
+def _sparse_scores(data, indices, indptr, mean, U, heads, own, head_of, own_of, scores):  # type: ignore[no-untyped-def]
+    for i in range(indptr.shape[0] - 1):
         head, alone, score = head_of[i], own_of[i], 0.0
         for at in range(indptr[i], indptr[i + 1]):
             c = indices[at]
@@ -62,7 +58,6 @@ def _sparse_scores(data, indices, indptr, mean, U, heads, head_of, own, own_of):
                     coef += U[c, a] * heads[head, a]
             score += np.float64(data[at]) * coef
         scores[i] = score
-    return scores
 
 
 def row_scores(
@@ -71,10 +66,20 @@ def row_scores(
     """<x, mean + U · head> for each row by the head that ``head_of`` names (-1: none); <x, own> where ``own_of`` names one."""
     w = np.zeros(X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, heads, own = (np.ascontiguousarray(array, dtype=np.float64) for array in (U, heads, own))
-    people = heads, np.ascontiguousarray(head_of), own, np.ascontiguousarray(own_of)
-    if sparse.issparse(X):
-        return _sparse_scores(X.data, X.indices, X.indptr, w, U, *people)
-    return _dense_scores(np.ascontiguousarray(X), w, U, *people)
+    whose = [np.ascontiguousarray(people, dtype=np.int64) for people in (head_of, own_of)]
+    X = X if sparse.issparse(X) else np.ascontiguousarray(X)
+    scores = np.empty(X.shape[0])
+
+    def answer(start: int) -> None:
+        some = slice(start, start + _ROWS)
+        rows, asked = X[some], (w, U, heads, own, *(people[some] for people in whose), scores[some])
+        if sparse.issparse(X):
+            _sparse_scores(rows.data, rows.indices, rows.indptr, *asked)
+        else:
+            _dense_scores(rows.astype(np.float64, copy=False), *asked)
+
+    each(answer, range(0, len(scores), _ROWS))
+    return scores
 
 
 def shared_scores(X: Any, coef: np.ndarray | None, intercept: float) -> np.ndarray:

@@ -9,7 +9,6 @@ their square.
 import math
 
 import numpy as np
-from numba import prange
 
 from commonground.compiled import kernel
 from commonground.data.users import Block
@@ -22,6 +21,7 @@ from commonground.heads.ridge import (
     seen_by_the_shared_part,
 )
 from commonground.heads.table import OwnModels
+from commonground.statistics.kernels.chunks import over_chunks
 
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
@@ -41,7 +41,13 @@ def keep_best(
     """
     kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows, with_few)
     alone = np.flatnonzero(kept == OWN)
-    coef, finite = _fit_own(block.X, block.y, block.offsets, alone, int(local_intercept), STRENGTHS)
+
+    def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
+        first, last = np.searchsorted(alone, [some.first - block.first, some.first - block.first + some.n_users])
+        here = alone[first:last] - (some.first - block.first)
+        return _fit_own(some.X, some.y, some.offsets, here, int(local_intercept), STRENGTHS)
+
+    coef, finite = over_chunks(block, of_chunk)
     # Who has numbers too large for a model of her own is left with what is shared.
     heads[kept != HEAD] = 0.0
     own_intercepts[kept != HEAD] = 0.0
@@ -61,10 +67,10 @@ def _own_model(X, y, local_intercept, strengths, coef):  # type: ignore[no-untyp
     return finite
 
 
-@kernel(parallel=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _fit_own(X, y, offsets, people, local_intercept, strengths):  # type: ignore[no-untyped-def]
     coef, finite = np.zeros((people.shape[0], X.shape[1] + 1)), np.zeros(people.shape[0], np.bool_)
-    for at in prange(people.shape[0]):
+    for at in range(people.shape[0]):
         mine = slice(offsets[people[at]], offsets[people[at] + 1])
         finite[at] = _own_model(X[mine], y[mine], local_intercept, strengths, coef[at])
     return coef, finite
@@ -140,10 +146,10 @@ def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_ro
     return best if errors[best] < allowed else usually
 
 
-@kernel(parallel=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
     kept = np.empty(offsets.shape[0] - 1, np.int64)
-    for j in prange(kept.shape[0]):
+    for j in range(kept.shape[0]):
         mine = slice(offsets[j], offsets[j + 1])
         kept[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually, fewest_rows)
     return kept
@@ -157,7 +163,6 @@ def choose(
     w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
     intercepts = float(intercept), int(local_intercept)
-    kept = _choose(
-        block.X, block.y, block.offsets, U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows
-    )
+    how = U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows
+    kept = over_chunks(block, lambda some: _choose(some.X, some.y, some.offsets, *how))
     return kept if with_few is None else np.where(np.diff(block.offsets) < fewest_rows, with_few, kept)

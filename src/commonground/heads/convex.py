@@ -4,11 +4,11 @@ Like ridge heads these are functions of the billboard and of a person's own rows
 """
 
 import numpy as np
-from numba import prange
 
 from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.losses import LOGISTIC, LOSSES
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.convex_head import convex_head
 
 
@@ -34,11 +34,11 @@ def _fit_one(X, y, U, w, intercepts, loss, head):  # type: ignore[no-untyped-def
     return intercept
 
 
-@kernel(parallel=True)
+@kernel()
 def _fit(X, y, offsets, U, w, intercepts, loss):  # type: ignore[no-untyped-def]
     n = offsets.shape[0] - 1
     heads, own = np.zeros((n, U.shape[1])), np.zeros(n)
-    for j in prange(n):
+    for j in range(n):
         mine = slice(offsets[j], offsets[j + 1])
         own[j] = _fit_one(X[mine], y[mine], U, w, intercepts, loss, heads[j])
     return heads, own
@@ -49,8 +49,7 @@ def fit_convex_heads(
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """(people, k) heads and (people,) local intercepts; for the logistic loss a label above zero is a yes."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
-    X, y = np.asarray(block.X, dtype=np.float64), np.asarray(block.y, dtype=np.float64)
-    return _fit(
-        X, y, block.offsets, np.ascontiguousarray(embedding, dtype=np.float64), w,
-        (shared_intercept, int(local_intercept)), LOSSES.index(loss),
-    )  # fmt: skip
+    U, intercepts = np.ascontiguousarray(embedding, dtype=np.float64), (float(shared_intercept), int(local_intercept))
+    how = U, w, intercepts, LOSSES.index(loss)
+    heads, own = over_chunks(block, lambda some: _fit(some.X, some.y, some.offsets, *how))
+    return heads, own

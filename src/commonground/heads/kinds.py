@@ -137,7 +137,7 @@ class SecondHalfHeads(HeadKind):
 
     def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
         U = np.ascontiguousarray(board.embedding)
-        return second_half_heads(block.X, block.y, block.offsets, U), np.zeros(block.n_users)
+        return second_half_heads(block, U), np.zeros(block.n_users)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class MarginHeads(HeadKind):
 
     def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
         P, bounds = np.ascontiguousarray(board.embedding.T), (self.head_bound, self.feature_bound)
-        return second_half_margin_heads(block.X, block.y, block.offsets, P, *bounds), np.zeros(block.n_users)
+        return second_half_margin_heads(block, P, *bounds), np.zeros(block.n_users)
 
 
 KINDS = {kind.name: kind for kind in (RidgeHeads, PosteriorHeads, ConvexHeads, SecondHalfHeads, SignHeads, MarginHeads)}

@@ -26,11 +26,18 @@ PRIOR_ROWS = 4.0  # that the common noise counts for in how precise her mean is
 PEOPLE = 2048  # that a thread takes at a time
 
 
-@kernel(error_model="numpy")
-def _surprise(W, r, shared, y, m, noise, log_odds):  # type: ignore[no-untyped-def]
+@kernel(error_model="numpy", inline="always")
+def _surprise(W, r, shared, y, m, q, noise, log_odds):  # type: ignore[no-untyped-def]
     """The variance that the prior of her intercept lacks to explain the mean of her residuals; 0 where it is a usual one."""
     mean, expected = 0.0, 0.0
-    if log_odds:
+    if log_odds is None:
+        for i in range(m):
+            mean += r[i] / m
+        squares = 0.0
+        for i in range(m):
+            squares += (r[i] - mean) ** 2
+        expected = max((PRIOR_ROWS * noise + squares) / (PRIOR_ROWS + m - 1.0), squares / (m - 1.0)) / m
+    else:
         yes = 0.5
         for i in range(m):
             yes += 1.0 if y[i] > 0.0 else 0.0
@@ -38,14 +45,7 @@ def _surprise(W, r, shared, y, m, noise, log_odds):  # type: ignore[no-untyped-d
         share = yes / (m + 1.0)
         mean += math.log(share / (1.0 - share))
         expected = 1.0 / (m * share * (1.0 - share))
-    else:
-        for i in range(m):
-            mean += r[i] / m
-        squares = 0.0
-        for i in range(m):
-            squares += (r[i] - mean) ** 2
-        expected = max((PRIOR_ROWS * noise + squares) / (PRIOR_ROWS + m - 1.0), squares / (m - 1.0)) / m
-    for c in range(W.shape[1]):
+    for c in range(q):
         along = 0.0
         for i in range(m):
             along += W[i, c] / m
@@ -56,16 +56,21 @@ def _surprise(W, r, shared, y, m, noise, log_odds):  # type: ignore[no-untyped-d
 
 @kernel(error_model="numpy")
 def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, log_odds, parts, doubts, noises):  # type: ignore[no-untyped-def]
-    """Everybody's part h, the lower half of its covariance row by row, and her noise; ``products``: X (U, w₀)."""
+    """Everybody's part h, the lower half of its covariance row by row, and her noise; ``products``: X (U, w₀).
+
+    ``log_odds``: 1, or None, which is settled before compiling, so that one kind of posterior is compiled.
+    """
     n, q, most = offsets.shape[0] - 1, L.shape[0], 0
     k = q - own_intercept
     for j in range(n):
         most = max(most, offsets[j + 1] - offsets[j])
     # One column more than the prior has, for an intercept that it did not expect.
-    all_of_W, all_of_V, r = np.empty((most, q + 1)), np.empty((most, q + 1)), np.empty(most)
+    W, V, r = np.empty((most, q + 1)), np.empty((most, q + 1)), np.empty(most)
     shared, curvature, root = np.empty(most), np.empty(most), np.zeros((q, q + 1))
-    root[:, :q] = L
-    room, more_room, g, all_of_xi = np.empty((q + 1, q + 1)), np.empty((q + 1, q + 1)), np.empty(q + 1), np.empty(q + 1)
+    factor, inverse, g, xi = np.empty((q + 1, q + 1)), np.empty((q + 1, q + 1)), np.empty(q + 1), np.empty(q + 1)
+    for a in range(q):
+        for c in range(q):
+            root[a, c] = L[a, c]
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         mine = y[lo : lo + m]
@@ -73,23 +78,21 @@ def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, l
             shared[i] = products[lo + i, k] + intercept
             r[i] = mine[i] - shared[i]
             for c in range(q):
-                all_of_W[i, c] = 0.0
+                W[i, c] = 0.0
                 for b in range(c, q):
                     z = 1.0 if b < own_intercept else products[lo + i, b - own_intercept]
-                    all_of_W[i, c] += z * L[b, c]
-        lacking = _surprise(all_of_W[:, :q], r, shared, mine, m, noise, log_odds) if own_intercept and m > 1 else 0.0
+                    W[i, c] += z * L[b, c]
+        lacking = _surprise(W, r, shared, mine, m, q, noise, log_odds) if own_intercept and m > 1 else 0.0
         size = q + 1 if lacking > 0.0 else q
         if lacking > 0.0:
             root[0, q] = math.sqrt(lacking)
             for i in range(m):
-                all_of_W[i, q] = root[0, q]
-        W, V, xi = all_of_W[:, :size], all_of_V[:, :size], all_of_xi[:size]
-        factor, inverse = room[:size, :size], more_room[:size, :size]
-        if log_odds:
-            found = logistic_posterior_in_place(W, shared, mine, m, V, r, curvature, factor, inverse, g, xi)
-            own = 1.0 if found else math.nan
+                W[i, q] = root[0, q]
+        if log_odds is None:
+            own = posterior_in_place(W, r, m, size, noise, noise_rows, factor, inverse, xi)
         else:
-            own = posterior_in_place(W, r, m, noise, noise_rows, factor, inverse, xi)
+            found = logistic_posterior_in_place(W, shared, mine, m, size, V, r, curvature, factor, inverse, g, xi)
+            own = 1.0 if found else math.nan
         noises[j] = own
         if math.isnan(own):  # the prior alone
             size = q
@@ -118,7 +121,7 @@ def fit_posterior_heads(
     """(people, k) heads, (people,) own intercepts, (people, q(q + 1)/2) halves of their covariances, (people,) noises."""
     w = np.zeros(len(embedding)) if mean is None else mean
     columns, L, q = np.column_stack([embedding, w]), prior_factor(spread), len(spread)
-    how = int(own_intercept), float(intercept), L, float(noise), NOISE_ROWS, bool(log_odds)
+    how = int(own_intercept), float(intercept), L, float(noise), NOISE_ROWS, 1 if log_odds else None
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = np.empty((some.n_users, q)), np.empty((some.n_users, q * (q + 1) // 2)), np.empty(some.n_users)

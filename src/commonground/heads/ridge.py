@@ -14,7 +14,6 @@ import math
 from dataclasses import replace
 
 import numpy as np
-from numba import prange
 
 from commonground.compiled import kernel
 from commonground.data.users import Block
@@ -28,6 +27,7 @@ from commonground.heads.arithmetic import (
     gram_of,
     rescale,
 )
+from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.products import row_products
 
 # Relative to the mean eigenvalue of a person's own Gram matrix; a larger strength must lower the error by a twentieth.
@@ -184,11 +184,11 @@ def _fit_one(X, y, U, w, intercepts, L, strengths, head):  # type: ignore[no-unt
     return intercept
 
 
-@kernel(parallel=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _fit(X, y, offsets, U, w, intercepts, L, strengths):  # type: ignore[no-untyped-def]
     n = offsets.shape[0] - 1
     heads, own = np.zeros((n, U.shape[1])), np.zeros(n)
-    for j in prange(n):
+    for j in range(n):
         mine = slice(offsets[j], offsets[j + 1])
         own[j] = _fit_one(X[mine], y[mine], U, w, intercepts, L, strengths, heads[j])
     return heads, own
@@ -221,4 +221,6 @@ def fit_heads(
         block = replace(block, X=row_products(block.X, np.column_stack([U, w])))
         U, w = np.eye(k + 1, k), np.eye(k + 1)[k]
     intercepts = float(shared_intercept), int(local_intercept)
-    return _fit(block.X, block.y, block.offsets, U, w, intercepts, L, STRENGTHS)
+    how = U, w, intercepts, L, STRENGTHS
+    heads, own = over_chunks(block, lambda some: _fit(some.X, some.y, some.offsets, *how))
+    return heads, own

@@ -12,7 +12,7 @@ from scipy import sparse
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.errors import InputError
-from commonground.heads.arithmetic import coefficients_in_place, row_scores, shared_scores
+from commonground.heads.arithmetic import coefficients, row_scores, shared_scores
 from commonground.heads.posterior import prediction_variances
 
 if TYPE_CHECKING:
@@ -222,9 +222,8 @@ class HeadTable:
         weights, alone = self.weights[position], int(self.own.of(np.array([position]))[0])
         if alone >= 0:
             return Head(self.own.coef[alone, :-1], float(self.own.coef[alone, -1]), weights)
-        coef = np.empty(board.n_features)
-        mean = np.zeros(len(coef)) if board.mean is None else np.ascontiguousarray(board.mean, dtype=np.float64)
-        coefficients_in_place(mean, np.ascontiguousarray(board.embedding, dtype=np.float64), weights, coef)
+        mean = np.zeros(board.n_features) if board.mean is None else board.mean
+        coef = coefficients(mean, np.asarray(board.embedding, dtype=np.float64), weights)
         std_of = None if self.doubts is None else partial(self._std_of_one, board, position)
         return Head(coef, board.intercept + float(self.intercepts[position]), weights, std_of=std_of)
 

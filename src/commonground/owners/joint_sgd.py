@@ -12,7 +12,7 @@ from inspect import cleandoc
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.budgets import Budget
@@ -267,7 +267,7 @@ class _JointSGD(BaseEstimator):
         raise NotImplementedError
 
 
-class JointSGDRegressor(_JointSGD):
+class JointSGDRegressor(RegressorMixin, _JointSGD):
     __doc__ = (_JointSGD.__doc__ or "").replace(
         "Learning across owners; see JointSGDRegressor and JointSGDClassifier.", "Least squares across owners (P4).", 1
     )
@@ -312,7 +312,7 @@ class JointSGDRegressor(_JointSGD):
         return labels
 
 
-class JointSGDClassifier(_JointSGD):
+class JointSGDClassifier(ClassifierMixin, _JointSGD):
     __doc__ = (
         cleandoc(_JointSGD.__doc__ or "")
         .replace(
@@ -344,6 +344,11 @@ class JointSGDClassifier(_JointSGD):
     @property
     def _n_outputs(self) -> int:  # type: ignore[override]
         return len(self.classes)
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """The classes, in the order in which they were named."""
+        return np.asarray(self.classes)
 
     def predict(self, X: Any, owners: Any = None) -> np.ndarray:
         """The likeliest class, by the row's owner's coefficients.

@@ -72,7 +72,7 @@ def _from_published_start(users: Users, truth: Truth, epsilon: float, seed: int)
     budget = Budget(epsilon, DELTA)
     gate = Gate(InMemoryLedger(budget), randomness_from(seed))
     U = paper_embedding(users, 2, budget, gate, AltMinSettings(ROUNDS), start=published_start(users, 2))
-    heads = np.concatenate([second_half_heads(block.X, block.y, block.offsets, U) for block in users.blocks()])
+    heads = np.concatenate([second_half_heads(block, U) for block in users.blocks()])
     return error(heads @ U.T, truth)
 
 

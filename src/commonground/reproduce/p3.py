@@ -6,15 +6,18 @@ As in the paper, only the noise (and the sampling) is drawn anew in each of 10,0
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from commonground.clipping.ridge import ridge_in_ball, ridge_sensitivity
 from commonground.estimators.personal_ridge import coefficient_radius, sampling_probabilities
 from commonground.progress import progress_bar
 from commonground.reproduce.p3_settings import Data, Sweep, budgets_like, medical, printed, recovered, recovered_data
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RUNS, FAST_RUNS = 10_000, 500
 TOLERANCE = {"medical": 0.1, "synthetic": 0.15}  # 80 people: what one draw of them decides is larger
@@ -200,7 +203,7 @@ def _ratio_claim(
     )
 
 
-def _draw(sweep: Sweep, rows: list[Row], fast: bool, figure: Figure) -> None:
+def _draw(sweep: Sweep, rows: list[Row], fast: bool, figure: "Figure") -> None:
     plots = figure.subplots(len(sweep.statistics), 2, squeeze=False)
     for statistic, pair in zip(sweep.statistics, plots, strict=True):
         for axes, metric in zip(pair, ("unregularized", "regularized"), strict=True):

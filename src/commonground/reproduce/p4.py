@@ -8,16 +8,18 @@ import functools
 from collections import defaultdict
 from collections.abc import Iterable
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from commonground.progress import progress_bar
 from commonground.reproduce import p4_cells, p4_flaw
 from commonground.reproduce.p4_cells import Cell, Study
 from commonground.reproduce.p4_fedavg import table1_fedavg_cells
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 @functools.cache
@@ -101,7 +103,7 @@ def table1_outcome(cells: list[Cell]) -> Outcome:
               f"smallest lead {min(found[d, n, 'joint_dp'][0] - found[d, n, 'full_dp'][0] for d, n in pairs):+.4f}"),
     ]  # fmt: skip
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: "Figure") -> None:
         datasets = sorted({d for d, _ in pairs})
         for at, dataset in enumerate(datasets):
             axes = figure.add_subplot(
@@ -170,7 +172,7 @@ def figure1_outcome(cells: list[Cell]) -> Outcome:
         if method == "joint_dp" and e <= 10
     ]
 
-    def draw(figure: Figure) -> None:
+    def draw(figure: "Figure") -> None:
         axes = figure.add_subplot(xlabel="ε", ylabel="test accuracy", xscale="log")
         epsilons, owners = sorted({e for _, e, _ in found}), sorted({n for n, _, _ in found})
         for n in owners:

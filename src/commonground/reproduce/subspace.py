@@ -2,15 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from commonground.data.users import Users
 from commonground.datasets.synthetic import Truth, make_shared_subspace
 from commonground.estimators.base import PersonalModel
 from commonground.progress import progress_bar
 from commonground.reproduce.results import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Fit = Callable[[Users, Truth, float, int], float]  # (people, truth, ε, seed) → population MSE
 
@@ -77,8 +80,8 @@ def rows_of(curves: Sequence[Curve], errors: dict[tuple[str, float], np.ndarray]
 
 def drawing(
     curves: Sequence[Curve], errors: dict[tuple[str, float], np.ndarray], epsilons: Sequence[float], title: str
-) -> Callable[[Figure], None]:
-    def draw(figure: Figure) -> None:
+) -> "Callable[[Figure], None]":
+    def draw(figure: "Figure") -> None:
         axes = figure.subplots()
         for number, curve in enumerate(curves):
             means = [errors[curve.label, epsilon].mean() for epsilon in epsilons]

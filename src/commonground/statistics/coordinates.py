@@ -77,7 +77,7 @@ def _transformed(X, columns):  # type: ignore[no-untyped-def]
     return Z
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _median(values, n):  # type: ignore[no-untyped-def]
     """Of the first n values, which it sorts: a person has few features."""
     for i in range(1, n):

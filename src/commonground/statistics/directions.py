@@ -45,7 +45,7 @@ def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def centre_in_place(rows, labels, m):  # type: ignore[no-untyped-def]
     """Take their means out of the columns of the first m rows, and out of their labels: an intercept of her own."""
     mean = 0.0
@@ -86,13 +86,20 @@ def _directions(X, y, offsets, w, intercept, local_intercept, directions):  # ty
         if not (energy > 0.0 and energy < math.inf):
             continue
         size = min(m, d)
-        gram = rows @ rows.T if m <= d else rows.T @ rows
+        gram, theta, columns = np.empty((size, size)), np.empty(d), rows.T
+        if m <= d:
+            np.dot(rows, columns, gram)
+        else:
+            np.dot(columns, rows, gram)
         for i in range(size):
             gram[i, i] += _RIDGE * energy / size
-        solution = labels if m <= d else rows.T @ labels
+        solution = labels
+        if m > d:
+            solution = np.dot(columns, labels, theta)
         if not solve_in_place(gram, solution):
             continue
-        theta = rows.T @ solution if m <= d else solution
+        if m <= d:
+            np.dot(columns, solution, theta)
         norm = 0.0
         for a in range(d):
             norm += theta[a] * theta[a]

@@ -44,7 +44,8 @@ def _reader(
     q, own = len(model.spread), int(model.own_intercept)
     columns, shift = coordinates.columns_for(np.column_stack([model.embedding, model.slopes]))
     L = prior_factor(model.spread)
-    how = own, float(model.intercept), L, float(model.noise), bool(model.log_odds), bool(of_mean), bool(scaled)
+    log_odds = 1 if model.log_odds else None
+    how = own, float(model.intercept), L, float(model.noise), log_odds, bool(of_mean), bool(scaled)
 
     def read(some: Block) -> tuple[np.ndarray, np.ndarray]:
         factors = np.zeros((some.X.shape[0], 1 if of_mean else q - own))

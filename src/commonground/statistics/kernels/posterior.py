@@ -19,10 +19,9 @@ _NULL = 1e-13  # of the sum of squares: the least noise
 _FAR = 40.0  # log-odds beyond which a probability is 0 or 1
 
 
-@kernel(error_model="numpy")
-def precision_factor(W, m, noise, L):  # type: ignore[no-untyped-def]
-    """Cholesky's L of s² + WᵀW, from the first m rows of W; False where there is none."""
-    q = W.shape[1]
+@kernel(error_model="numpy", inline="always")
+def precision_factor(W, m, q, noise, L):  # type: ignore[no-untyped-def]
+    """Cholesky's L of s² + WᵀW, from the first m rows and q columns of W; False where there is none."""
     for c in range(q):
         for b in range(c + 1):
             L[c, b] = noise if b == c else 0.0
@@ -48,10 +47,9 @@ def precision_factor(W, m, noise, L):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy")
-def inverse_from_factor(L, inverse):  # type: ignore[no-untyped-def]
-    """(L Lᵀ)⁻¹, column by column."""
-    q = L.shape[0]
+@kernel(error_model="numpy", inline="always")
+def inverse_from_factor(L, q, inverse):  # type: ignore[no-untyped-def]
+    """(L Lᵀ)⁻¹ of the first q rows and columns, column by column."""
     for column in range(q):
         for c in range(q):
             x = 1.0 if c == column else 0.0
@@ -66,17 +64,17 @@ def inverse_from_factor(L, inverse):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def posterior_in_place(W, r, m, noise, own_noise_after, L, inverse, xi):  # type: ignore[no-untyped-def]
-    """ξ, and (s² + WᵀW)⁻¹ in ``inverse``, for one person's m rows; returns her noise s², NaN where there is no posterior.
+def posterior_in_place(W, r, m, q, noise, own_noise_after, L, inverse, xi):  # type: ignore[no-untyped-def]
+    """ξ, and (s² + WᵀW)⁻¹ in ``inverse``, for one person's m rows of q numbers; returns her noise s², NaN where there is none.
 
     ``own_noise_after``: so many rows the common noise counts for, against her own residuals: whose labels are far noisier than
     other people's is pulled to the shared prediction all the more. 0: the common noise is hers.
     """
-    q, own = W.shape[1], noise
+    own = noise
     for _ in range(4 if own_noise_after > 0.0 else 1):
-        if not precision_factor(W, m, own, L):
+        if not precision_factor(W, m, q, own, L):
             return math.nan
-        inverse_from_factor(L, inverse)
+        inverse_from_factor(L, q, inverse)
         for c in range(q):
             xi[c] = 0.0
         for i in range(m):
@@ -108,12 +106,11 @@ def posterior_in_place(W, r, m, noise, own_noise_after, L, inverse, xi):  # type
 
 
 @kernel(error_model="numpy")
-def logistic_posterior_in_place(W, offsets, labels, m, V, r, curvature, L, inverse, g, xi):  # type: ignore[no-untyped-def]
+def logistic_posterior_in_place(W, offsets, labels, m, q, V, r, curvature, L, inverse, g, xi):  # type: ignore[no-untyped-def]
     """The same for yes-or-no labels (yes: above zero) of log-odds offset + W ξ: mode and Laplace's covariance of ξ ~ N(0, 1).
 
     Also what is left of the labels, r = y − p, and the curvature p (1 − p) of each row. Returns whether there is a posterior.
     """
-    q = W.shape[1]
     for c in range(q):
         xi[c] = 0.0
     for step in range(MOST_STEPS):
@@ -126,9 +123,9 @@ def logistic_posterior_in_place(W, offsets, labels, m, V, r, curvature, L, inver
             curvature[i] = p * (1.0 - p)
             for c in range(q):
                 V[i, c] = math.sqrt(curvature[i]) * W[i, c]
-        if not precision_factor(V, m, 1.0, L):
+        if not precision_factor(V, m, q, 1.0, L):
             return False
-        inverse_from_factor(L, inverse)
+        inverse_from_factor(L, q, inverse)
         if step == MOST_STEPS - 1:
             break
         moved = 0.0

@@ -20,7 +20,8 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
     ``products``: X (U, w₀). ``factors``, zeros, are (rows, k), or (rows, 1) ``of_mean``, and stay zero for a person who has
     nothing to say. ``scaled``: by her degrees of freedom and the size of her head, so that no person says more than another.
     ``moments``, zeros, (people, 3·q(q+1)/2 + q + 2): ξξᵀ, H and H² by their halves, ξ, her noise against the common one, and a
-    one, these two times ``NOISE_WEIGHT``.
+    one, these two times ``NOISE_WEIGHT``. ``log_odds``: 1, or None, not False: what a None decides is settled before compiling,
+    and the half that is not needed left out.
     """
     n, q = offsets.shape[0] - 1, L.shape[0]
     k, half, most = q - own, q * (q + 1) // 2, 0
@@ -42,23 +43,24 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
                 for c in range(b + 1):
                     W[i, c] += Z[i, b] * L[b, c]
         used, squares = 0.0, 0.0
-        if log_odds:
-            for i in range(m):
-                shared[i] = products[lo + i, k] + intercept
-            if not logistic_posterior_in_place(W, shared, y[lo : lo + m], m, V, r, curvature, factor, inverse, g, xi):
+        if log_odds is None:
+            if math.isnan(posterior_in_place(W, r, m, q, noise, 0.0, factor, inverse, xi)):
                 continue
-        elif math.isnan(posterior_in_place(W, r, m, noise, 0.0, factor, inverse, xi)):
-            continue
-        else:
             for i in range(m):
                 for c in range(q):
                     r[i] -= W[i, c] * xi[c]
                 squares += r[i] * r[i]
+        else:
+            for i in range(m):
+                shared[i] = products[lo + i, k] + intercept
+            labels = y[lo : lo + m]
+            if not logistic_posterior_in_place(W, shared, labels, m, q, V, r, curvature, factor, inverse, g, xi):
+                continue
         for c in range(q):
             used += 1.0 - noise * inverse[c, c]
         if _as_good_as_positive(inverse, noise, H, factor):
             _moments_in_place(xi, H, moments[j])
-            residual = 1.0 if log_odds else squares / (m * noise) + used / m
+            residual = squares / (m * noise) + used / m if log_odds is None else 1.0
             moments[j, 3 * half + q] = NOISE_WEIGHT * max(residual, 0.0)
             moments[j, 3 * half + q + 1] = NOISE_WEIGHT
         free = m - used if scaled else 1.0
@@ -97,7 +99,7 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
                     factors[lo + i, a] -= mean
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _as_good_as_positive(inverse, noise, H, L):  # type: ignore[no-untyped-def]
     """H = 1 − s² (s² + WᵀW)⁻¹, and whether it is as it should be but for rounding: H + 1/q positive, of trace at most q.
 
@@ -126,7 +128,7 @@ def _as_good_as_positive(inverse, noise, H, L):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy")
+@kernel(error_model="numpy", inline="always")
 def _moments_in_place(xi, H, moments):  # type: ignore[no-untyped-def]
     """The halves, off-diagonals times √2, of ξξᵀ, H and H²; and ξ."""
     q = xi.shape[0]
