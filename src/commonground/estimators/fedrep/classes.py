@@ -80,7 +80,7 @@ def class_recipe(
             edge = sizes.edge(quantile)
             sums = gradients(model, edge - WINDOW // 2).clipped_at(edge, f"class scores, round {t + 1}: clipped sum")
             released = gate.release(sums, mu["rounds"])
-            gradient = ClippedGradient(released.value, released.noise_std, sizes.people(edge), edge)
+            gradient = ClippedGradient(released.value, released.noise_std, sizes.worth(edge), edge)
             model, quantile = _better_scores(seen, model, gradient, energy, constant), gradient.next_quantile
             doubt = FIRST_DOUBT if t < rounds - 1 else LATER_DOUBT
             model = _release_better_prior(seen.users, model, gate, mu["prior"], f"prior, look {t + 1}", doubt)
@@ -118,10 +118,10 @@ class Sizes:
         at = round(quantile_bin(self.counts, self.first, quantile))
         return int(np.clip(at, WINDOW // 2 + 1, N_BINS - WINDOW // 2))
 
-    def people(self, edge: int) -> float:
+    def worth(self, edge: int) -> float:
         """How many unclipped people a sum that is clipped there is worth; noise may not make them a few, or more than all."""
-        worth = effective_people(self.counts, self.first, edge)
-        return float(np.clip(worth, 0.1 * self.all_people, self.all_people))
+        unclipped = effective_people(self.counts, self.first, edge)
+        return float(np.clip(unclipped, 0.1 * self.all_people, self.all_people))
 
 
 def _release_sizes(sums: BinnedSums, gate: Gate, mu: float) -> Sizes:

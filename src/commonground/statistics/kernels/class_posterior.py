@@ -1,4 +1,4 @@
-"""What one person's rows say about her own class intercepts, given the prior of such intercepts: a mode, and a curvature.
+"""What one person's rows say about her own class intercepts, given the prior of such intercepts: their mean and covariance.
 
 A row has one score for each of K classes, and class c the probability exp(s_c)/Σ exp(s). Only differences of scores matter, so
 what is shared and what is hers live in K − 1 contrasts (``statistics.classes.contrasts``). Her part is h = L ξ with ξ ~ N(0, 1);
@@ -96,6 +96,79 @@ def class_posterior_in_place(scores, y, m, A, V, r, L, inverse, xi):  # type: ig
 
 
 @kernel(error_model="numpy")
+def softmax_in_place(scores, A, xi, p):  # type: ignore[no-untyped-def]
+    """(K,) probabilities of a row's classes at scores + A ξ; returns the logarithm of what they were divided by."""
+    highest, total = -math.inf, 0.0
+    for c in range(A.shape[0]):
+        p[c] = scores[c]
+        for a in range(A.shape[1]):
+            p[c] += A[c, a] * xi[a]
+        highest = max(highest, p[c])
+    for c in range(A.shape[0]):
+        p[c] = math.exp(p[c] - highest)
+        total += p[c]
+    for c in range(A.shape[0]):
+        p[c] /= total
+    return highest + math.log(total)
+
+
+@kernel(error_model="numpy")
+def principal_root(covariance, root):  # type: ignore[no-untyped-def]
+    """R with R Rᵀ the covariance, its columns along principal axes: these turn with classes, in whatever order they are."""
+    q = covariance.shape[0]
+    for a in range(q):
+        for b in range(q):
+            if not abs(covariance[a, b]) < math.inf:
+                root[:] = 0.0
+                return
+    values, axes = np.linalg.eigh(covariance)
+    for a in range(q):
+        for b in range(q):
+            root[b, a] = axes[b, a] * math.sqrt(max(values[a], 0.0))
+
+
+@kernel(error_model="numpy")
+def average_in_place(scores, y, m, A, covariance, xi, r):  # type: ignore[no-untyped-def]
+    """From the mode, the mean of ξ and of what is left of her labels: of few labels the posterior is skewed.
+
+    By 2 (K − 1) points about the mode that have Laplace's covariance, each weighing its posterior density. At the mode alone,
+    shared slopes and people's spread would come out too small.
+    """
+    n_classes, q = A.shape
+    points, weights, p, root = np.empty((2 * q, q)), np.empty(2 * q), np.empty(n_classes), np.empty((q, q))
+    principal_root(covariance, root)
+    highest, total = -math.inf, 0.0
+    for at in range(2 * q):
+        reach = math.sqrt(float(q)) * (1.0 if at % 2 else -1.0)
+        weights[at] = 0.0
+        for c in range(q):
+            points[at, c] = xi[c] + reach * root[c, at // 2]
+            weights[at] -= points[at, c] * points[at, c] / 2.0
+        for i in range(m):
+            mine, divided = int(y[i]), softmax_in_place(scores[i], A, points[at], p)
+            weights[at] += scores[i, mine] - divided
+            for a in range(q):
+                weights[at] += A[mine, a] * points[at, a]
+        highest = max(highest, weights[at])
+    for at in range(2 * q):
+        weights[at] = math.exp(weights[at] - highest)
+        total += weights[at]
+    if not (total > 0.0 and total < math.inf):
+        return
+    for a in range(q):
+        xi[a] = 0.0
+        for at in range(2 * q):
+            xi[a] += weights[at] / total * points[at, a]
+    for i in range(m):
+        for c in range(n_classes):
+            r[i, c] = 1.0 if y[i] == c else 0.0
+        for at in range(2 * q):
+            softmax_in_place(scores[i], A, points[at], p)
+            for c in range(n_classes):
+                r[i, c] -= weights[at] / total * p[c]
+
+
+@kernel(error_model="numpy")
 def class_factors(scores, y, offsets, B, L, factors, moments):  # type: ignore[no-untyped-def]
     """For each row the factors f that its person's gradient Σ f xᵀ is made of; and everybody's moments.
 
@@ -120,6 +193,7 @@ def class_factors(scores, y, offsets, B, L, factors, moments):  # type: ignore[n
             continue
         if not class_posterior_in_place(scores[lo : lo + m], mine, m, A, V, r, factor, inverse, xi):
             continue
+        average_in_place(scores[lo : lo + m], mine, m, A, inverse, xi, r)
         used = 0.0
         for a in range(q):
             used += 1.0 - inverse[a, a]
