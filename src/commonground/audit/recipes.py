@@ -285,7 +285,7 @@ RECIPES = {
         Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
         Recipe("fedrep-budgets", "PrivateFedRep, the person with half of the others' ε", "aligned", _with_budgets),
         Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse),
-        Recipe("classes", "PrivateFedRepClassifier, three classes", "aligned", _classes),
+        Recipe("classes", "PrivateFedRepClassifier, three classes", "mirrored", _classes),
         Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _logistic),
         Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _huber),
         Recipe("ridge-reweight", "PersonalBudgetRidge, method='reweight', half of the others' ε", "corners", _reweight),
