@@ -1,11 +1,12 @@
-"""Several classes: PrivateFedRepClassifier beside frequencies, one class against the rest, and open multinomial regression.
+"""Classes: PrivateFedRepClassifier beside frequencies, one class against the rest, and open multinomial regression.
 
-    python benchmarks/classes.py [people jester5k computer-survey] [--seeds 5] [--epsilon 0.5 1 2 4] [--out docs/measured/classes.md]
+    python benchmarks/classes.py [people jester5k computer-survey bank-conjoint] [--seeds 5] [--epsilon 0.5 1 2 4] [--out page.md]
 
 A fifth of everybody's rows is held out, the same for all seeds. Simulated people have four classes and intercepts of their own;
 of Jester a rating from -10 to 10 is cut at thirds of its scale, of the computer survey one from 0 to 10 below 4 and above 6.
-Calibration: how far what is told is from what is true, by tenths of what is told of each class, on average. Seconds are of this
-process's CPU. With --out, a figure is drawn, too.
+The bank's choices between two cards are yes-or-no labels. AUC: of each class against the rest, on average. Calibration: how far
+what is told is from what is true, by tenths of what is told of each class, on average. Seconds are of this process's CPU. With
+--out, a figure is drawn, too.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
@@ -26,7 +28,7 @@ from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.progress import progress_bar
 from commonground.statistics.classes import contrasts
 
-SETS = ("people", "jester5k", "computer-survey")
+SETS = ("people", "jester5k", "computer-survey", "bank-conjoint")
 LIMITS = {"jester5k": (-10 / 3, 10 / 3), "computer-survey": (3.5, 6.5)}
 EPSILONS, DELTA = (0.5, 1.0, 2.0, 4.0), 1e-6
 NO_NOISE = 1e5  # ε
@@ -55,12 +57,13 @@ class Rows:
     def told(self, model: Any) -> np.ndarray:
         return np.asarray(model.predict_proba(self.X[self.held], users=self.ids[self.held]))
 
-    def judge(self, p: np.ndarray) -> tuple[float, float, float]:
-        """Log loss, accuracy, calibration."""
+    def judge(self, p: np.ndarray) -> tuple[float, ...]:
+        """Log loss, accuracy, AUC, calibration."""
         y = self.y[self.held]
         loss = -np.log(np.maximum(p[np.arange(len(y)), y], 1e-12)).mean()
         off = [np.mean([abs(a - b) for a, b in curve(p[:, c], y == c)]) for c in range(self.n_classes)]
-        return float(loss), float((p.argmax(axis=1) == y).mean()), float(np.mean(off))
+        auc = np.mean([roc_auc_score(y == c, p[:, c]) for c in range(self.n_classes)])
+        return float(loss), float((p.argmax(axis=1) == y).mean()), float(auc), float(np.mean(off))
 
 
 def curve(told: np.ndarray, true: np.ndarray) -> list[tuple[float, float]]:
@@ -81,8 +84,12 @@ def rows_of(name: str) -> Rows:
                 np.concatenate([data.user_ids, data.test.user_ids]),
             )
         one_hot = name == "jester5k"
-        X, y, ids = sparse.csr_array(data.X) if one_hot else data.X, np.digitize(data.y, LIMITS[name]), data.user_ids
+        X, y, ids = sparse.csr_array(data.X) if one_hot else data.X, _cut(data.y, name), data.user_ids
     return Rows(X, y, ids, np.random.default_rng(7).random(len(y)) < 0.2)
+
+
+def _cut(labels: np.ndarray, name: str) -> np.ndarray:
+    return np.digitize(labels, LIMITS[name]) if name in LIMITS else (labels > 0).astype(int)
 
 
 def simulated(n: int = 5000, rows: int = 12, d: int = 10) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -132,10 +139,14 @@ def together(rows: Rows, epsilon: float, seed: int) -> np.ndarray:
     return rows.told(rows.fit(cg.PrivateFedRepClassifier(0, epsilon, DELTA, classes=classes, simulation_seed=seed)))
 
 
-def line(label: str, epsilon: str, found: list[tuple[float, float, float]], seconds: str) -> str:
-    (loss, right, off), worst = np.mean(found, axis=0), np.max(found, axis=0)[0]
+def with_directions(rows: Rows, epsilon: float, seed: int) -> np.ndarray:
+    return rows.told(rows.fit(cg.PrivateFedRepClassifier(2, epsilon, DELTA, simulation_seed=seed)))
+
+
+def line(label: str, epsilon: str, found: list[tuple[float, ...]], seconds: str) -> str:
+    (loss, right, auc, off), worst = np.mean(found, axis=0), np.max(found, axis=0)[0]
     spread = f" ({worst:.4f})" if len(found) > 1 else ""
-    return f"| {label} | {epsilon} | {loss:.4f}{spread} | {right:.4f} | {off:.4f} | {seconds} |"
+    return f"| {label} | {epsilon} | {loss:.4f}{spread} | {right:.4f} | {auc:.4f} | {off:.4f} | {seconds} |"
 
 
 def lines_of(name: str, seeds: int, epsilons: tuple[float, ...], advance: Callable[[], None]) -> Iterator[str]:
@@ -146,12 +157,15 @@ def lines_of(name: str, seeds: int, epsilons: tuple[float, ...], advance: Callab
         f"{people:,} people, {len(rows.y):,} rows of {rows.X.shape[1]} features; shares of classes "
         f"{', '.join(f'{share:.2f}' for share in shares)}.\n"
     )
-    yield "| model | ε | log loss (worst seed) | accuracy | calibration | CPU s |\n|---|---|---|---|---|---|"
+    yield "| model | ε | log loss (worst seed) | accuracy | AUC | calibration | CPU s |\n|---|---|---|---|---|---|---|"
     for label, p in open_baselines(rows):
         yield line(label, "", [rows.judge(p)], "")
     yield line("the same without noise", "", [rows.judge(together(rows, NO_NOISE, 0))], "")
+    other = ("one against the rest", one_against_the_rest)
+    if rows.n_classes == 2:
+        other = ("PrivateFedRepClassifier, two directions", with_directions)
     for epsilon in epsilons:
-        for label, told in (("PrivateFedRepClassifier", together), ("one against the rest", one_against_the_rest)):
+        for label, told in (("PrivateFedRepClassifier", together), other):
             start, found = time.process_time(), []
             for seed in range(seeds):
                 found.append(rows.judge(told(rows, epsilon, seed)))
@@ -190,7 +204,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     written = [
-        "# Several classes: measured",
+        "# Classes: measured",
         "",
         "Written by `python benchmarks/classes.py --out docs/measured/classes.md`.",
     ]
