@@ -179,7 +179,7 @@ def draw(sets: list[str], epsilon: float) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(sets), figsize=(4.2 * len(sets), 4.2), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(sets), figsize=(4.2 * len(sets), 4.9), layout="constrained", squeeze=False)
     for axis, name in zip(axes[0], sets, strict=True):
         rows = rows_of(name)
         p = together(rows, epsilon, 0)

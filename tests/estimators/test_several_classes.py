@@ -111,6 +111,14 @@ def test_the_order_of_classes_changes_nothing_but_noise(drinks: tuple[np.ndarray
     np.testing.assert_allclose(found[1][:, ::-1], found[0], atol=0.01)
 
 
+def test_how_far_people_differ_is_found_but_for_a_third(drinks: tuple[np.ndarray, ...]) -> None:
+    """Variances of 1, from eight labels a person: points about the mode are not the whole posterior (docs/classes.md)."""
+    X, y, ids, held, _ = drinks
+    model = cg.PrivateFedRepClassifier(epsilon=1e6, classes=tuple(range(K)), simulation_seed=1)
+    spread = model.fit(X[~held], y[~held], users=ids[~held]).billboard_.spread
+    assert ((np.diag(spread) > 0.65) & (np.diag(spread) < 1.0)).all()
+
+
 def test_everything_released_is_charged_and_nothing_more(drinks: tuple[np.ndarray, ...]) -> None:
     X, y, ids, _, _ = drinks
     for rounds in (None, 1, 6):
