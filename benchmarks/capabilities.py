@@ -11,7 +11,7 @@ from commonground.estimators.capabilities import CAPABILITIES, Capabilities
 PAGE = Path(__file__).parents[1] / "docs" / "estimators.md"
 HEADINGS = {
     "sparse": "sparse rows", "budgets": "personal budgets", "device": "GPU", "ray": "Ray", "federation": "federation",
-    "ledger": "ledger", "start": "refit",
+    "ledger": "ledger", "start": "refit", "evaluation": "evaluation, search",
 }  # fmt: skip
 INTRODUCTION = """# Which estimator takes what
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from commonground.accounting.plan import Plan
 from commonground.estimators import single_model
 from commonground.estimators.altmin import private_altmin as altmin
-from commonground.estimators.fedrep import default, few_people, many_people
+from commonground.estimators.fedrep import classes, default, few_people, many_people
 
 PAGE = Path(__file__).parents[1] / "docs" / "plans.md"
 PLANS = {
     "PrivateFedRep": default.PLAN,
     "PrivateFedRep, without mean and intercepts": many_people.PLAN,
     "PrivateFedRep, without mean and intercepts, few people": few_people.plan_for_few(information=12.0),
+    "PrivateFedRepClassifier, three classes and more": classes.PLAN,
     "PrivateAltMin": altmin.PLAN,
     "SingleModel": single_model.PLAN,
 }
@@ -35,7 +36,8 @@ def page() -> str:
         "each, and some steps (scales, correlations, a start in several looks, the prior) divide theirs further. Shares\n"
         "depend on public numbers only: moments of features get less, or nothing, where less is enough or noise would hide\n"
         "them (`steps/coordinates.py`), and where people are few the start gets the more, the fewer they are\n"
-        "(`estimators/fedrep/few_people.py`; the table is for 1,000 people, ε = 1, 50 features, rank 2).",
+        "(`estimators/fedrep/few_people.py`; the table is for 1,000 people, ε = 1, 50 features, rank 2). Of several classes,\n"
+        "how large features and gradients are and how often classes occur get up to 0.2 parts where people are few.",
     ]
     for name, plan in PLANS.items():
         parts += [f"## {name}", table(plan)]

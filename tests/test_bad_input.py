@@ -22,13 +22,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from sklearn.base import is_classifier
 
 import commonground as cg
 from commonground.data.users import Block
 from commonground.errors import CommongroundError, InputError
 from commonground.heads.kinds import RidgeHeads
-from contracts.test_every_estimator import ESTIMATORS, fit
+from contracts.test_every_estimator import ESTIMATORS, fit, labels_for
 from contracts.test_every_estimator import numbers as numbers_of
 from contracts.test_every_joint_learner import LEARNERS
 
@@ -301,7 +300,7 @@ def model_of(name: str, extreme: float = 0.0) -> Any:
     if extreme:
         X[:7] = extreme * rng.choice([-1.0, 0.5, 1.0], (7, 4))
         y[:7] = extreme * rng.choice([-1.0, 1.0], 7)
-    return fit(estimator, X, np.where(y > 0, 1.0, -1.0) if is_classifier(estimator) else y, users=ids)
+    return fit(estimator, X, labels_for(estimator, y), users=ids)
 
 
 def strange_blocks(dtype: type) -> Iterator[Block]:

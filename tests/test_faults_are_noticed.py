@@ -46,6 +46,8 @@ PRIVATE: dict[str, Any] = {
         2, 2.0, n_rounds=5, fit_intercept=False, shared_mean=False, simulation_seed=1
     ),
     "fedrep, log-odds": cg.PrivateFedRep(2, 2.0, loss="logistic", n_rounds=5, simulation_seed=1),
+    "classes": cg.PrivateFedRepClassifier(epsilon=2.0, classes=(0, 1, 2), simulation_seed=1),
+    "classes, sparse rows": cg.PrivateFedRepClassifier(epsilon=2.0, classes=(0, 1, 2), simulation_seed=1),
     "fedrep without directions": cg.PrivateFedRep(0, 2.0, simulation_seed=1),
     "fedrep, sparse rows": cg.PrivateFedRep(2, 2.0, n_rounds=2, simulation_seed=1),
     "fedrep, paper": cg.PrivateFedRep(
@@ -65,6 +67,7 @@ def people(seed: int, scale: float, most_rows: int, name: str = "") -> cg.Users:
     ids = np.repeat(np.arange(N_PEOPLE), rng.integers(1, most_rows + 1, N_PEOPLE))
     X = scale * rng.standard_normal((len(ids), D)) + rng.standard_normal(D)
     y = X @ rng.standard_normal(D) + rng.standard_normal(len(ids)) + 3 * scale
+    y = np.digitize(y, [-0.5, 4.0]).astype(float) if "classes" in name else y
     return cg.Users.from_arrays(sparse.csr_array(X) if "sparse" in name else X, y, ids)
 
 

@@ -22,6 +22,7 @@ from commonground.clipping.sums import BinnedSums, DirectionSums, from_symmetric
 from commonground.data.users import Block
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments, ClassShares
 from commonground.statistics.convex_gradients import ConvexGradients
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
@@ -63,11 +64,17 @@ def csr(block: Block) -> Block:
     return replace(block, X=sparse.csr_array(block.X))
 
 
+def classed(block: Block) -> Block:
+    """Labels as one of three classes, and as none where they are no numbers."""
+    return replace(block, y=np.digitize(block.y, [-0.5, 0.5]).astype(block.y.dtype))
+
+
 PLAIN, WITH_INTERCEPTS, WITH_MEAN = SharedModel(U), SharedModel(U, own_intercept=True), SharedModel(U, W0, 0.1, True)
 MEAN_ALONE = SharedModel(NOTHING, W0, 0.1, True)
 SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
 WITH_PRIOR = SharedModel(U, W0, 0.1, True, SPREAD, 0.3)
 LOG_ODDS = replace(WITH_PRIOR, noise=1.0, log_odds=True)
+CLASSES = ClassModel(np.column_stack([W0, -W0[::-1]]), np.array([0.3, -0.2]), SPREAD[1:, 1:])
 STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "gradient sizes": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).histogram("h"),
     "gradients, low clip": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b).clipped_at(LOWEST + 1, "g"),
@@ -147,6 +154,14 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "posterior moments of log-odds": lambda b: PosteriorMoments(LOG_ODDS).of(b).bounded("p"),
     "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b).bounded("p"),
     "posterior moments, little noise": lambda b: PosteriorMoments(replace(WITH_PRIOR, noise=1e-9)).of(b).bounded("p"),
+    "class gradients": lambda b: ClassGradients(CLASSES, 0.5, LOWEST).of(classed(b)).clipped_at(118, "c"),
+    "class gradient sizes": lambda b: ClassGradients(CLASSES, 0.5, LOWEST).of(classed(b)).whole_histogram("c"),
+    "class gradients about a centre": lambda b: (
+        InCoordinates(T, ClassGradients(CLASSES, 0.5, LOWEST), W0).of(classed(b)).clipped_at(118, "c")
+    ),
+    "class moments": lambda b: ClassMoments(CLASSES).of(classed(b)).bounded("c"),
+    "class shares": lambda b: ClassShares(3).of(classed(b)).bounded("c"),
+    "sparse: class gradients": lambda b: ClassGradients(CLASSES, 0.0, LOWEST).of(csr(classed(b))).clipped_at(118, "c"),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b).clipped_at(119, "l"),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b).bounded("l"),
     "label noise": lambda b: LabelNoise(WITH_MEAN).of(b).bounded("l"),

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from scipy import sparse
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 
 import commonground as cg
 from commonground.billboard.board import Billboard
@@ -26,7 +26,7 @@ from commonground.estimators.base import _Places
 from commonground.heads.files import Heads
 from commonground.heads.kinds import RidgeHeads
 from commonground.heads.table import HeadTable
-from contracts.test_every_estimator import ESTIMATORS, fit, numbers
+from contracts.test_every_estimator import ESTIMATORS, fit, labels_for, numbers
 from contracts.test_every_joint_learner import LEARNERS
 
 pytestmark = pytest.mark.slow
@@ -93,7 +93,7 @@ def fitted(name: str) -> Any:
     ids = rng.integers(0, 150, 1500)
     X = rng.standard_normal((1500, D))
     y = (X[:, :2] * rng.standard_normal((150, 2))[ids]).sum(axis=1) + 0.1 * rng.standard_normal(1500)
-    return fit(ESTIMATORS[name], X, np.where(y > 0, 1.0, -1.0) if is_classifier(ESTIMATORS[name]) else y, users=ids)
+    return fit(ESTIMATORS[name], X, labels_for(ESTIMATORS[name], y), users=ids)
 
 
 def boards_of(board: Billboard) -> list[Billboard]:
@@ -133,7 +133,8 @@ def bytes_of(model: Any, person: int, X: np.ndarray, before: np.ndarray) -> tupl
 
 @each
 def test_others_keep_every_bit_of_their_models(name: str) -> None:
-    model, parts = fitted(name), population()
+    model = fitted(name)
+    parts = tuple((X, labels_for(model, y)) for X, y in population())
     new_rows = np.random.default_rng(9).standard_normal((11, D))
     for board in boards_of(model.billboard_):
         alone = [bytes_of(with_heads(model, board, Grouped((part,))), 0, new_rows, new_rows[:0]) for part in parts[1:]]
@@ -170,8 +171,7 @@ def test_some_choose_a_head_some_the_shared_part_some_their_own() -> None:
 def test_the_same_bits_in_memory_from_a_file_and_alone(name: str, dtype: type, tmp_path: Path) -> None:
     model = fitted(name)
     parts = [(X.astype(dtype), y.astype(dtype)) for X, y in population()]
-    if is_classifier(model):
-        parts = [(X, np.where(y > 0, 1, -1).astype(dtype)) for X, y in parts]
+    parts = [(X, labels_for(model, y).astype(dtype)) for X, y in parts]
     X, y = (np.concatenate([part[what] for part in parts]) for what in (0, 1))
     ids = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
     table = pa.table({f"x{c}": X[:, c] for c in range(D)} | {"user_id": ids, "y": y})

@@ -25,6 +25,9 @@ ESTIMATORS: dict[str, Any] = {
     "PrivateFedRep": cg.PrivateFedRep(1, 4.0, n_rounds=1, **SEEDED),
     "PrivateFedRep, rank='auto'": cg.PrivateFedRep("auto", 4.0, n_rounds=1, **SEEDED),
     "PrivateFedRep, recipe='paper'": cg.PrivateFedRep(1, 4.0, recipe="paper", **SEEDED),
+    "PrivateFedRepClassifier, several classes": cg.PrivateFedRepClassifier(
+        epsilon=4.0, classes=(0, 1, 2), n_rounds=1, **SEEDED
+    ),
     "PrivateAltMin": cg.PrivateAltMin(1, 4.0, n_rounds=1, **SEEDED),
     "PrivateAltMin, recipe='paper'": cg.PrivateAltMin(1, 4.0, recipe="paper", **SEEDED),
     "SingleModel": cg.SingleModel(4.0, **SEEDED),
@@ -39,10 +42,11 @@ ESTIMATORS: dict[str, Any] = {
 each = pytest.mark.parametrize("name", ESTIMATORS)
 
 
-def rows() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def rows(name: str = "") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((10 * N, D))
-    return X, np.where(X[:, 0] > 0, 1.0, -1.0), np.repeat(np.arange(N), 10)
+    y = np.digitize(X[:, 0], [-0.5, 0.5]).astype(float) if "several" in name else np.where(X[:, 0] > 0, 1.0, -1.0)
+    return X, y, np.repeat(np.arange(N), 10)
 
 
 class WithSomebodyElse(Population):
@@ -82,12 +86,12 @@ def test_every_line_is_tried() -> None:
 class TestWhatTheTableSays:
     @each
     def test_sparse(self, name: str) -> None:
-        X, y, ids = rows()
+        X, y, ids = rows(name)
         holds(name, "sparse", lambda: clone(ESTIMATORS[name]).fit(sparse.csr_array(X), y, users=ids))
 
     @each
     def test_budgets(self, name: str) -> None:
-        X, y, ids = rows()
+        X, y, ids = rows(name)
         users = cg.Users.from_arrays(X, y, ids)
         users.budgets = np.linspace(1.0, 4.0, N)
         model = clone(ESTIMATORS[name])
@@ -97,7 +101,7 @@ class TestWhatTheTableSays:
 
     @each
     def test_ray(self, name: str) -> None:
-        X, y, ids = rows()
+        X, y, ids = rows(name)
         holds(name, "ray", lambda: clone(ESTIMATORS[name]).fit(WithSomebodyElse(cg.Users.from_arrays(X, y, ids))))
 
     @each
@@ -106,24 +110,30 @@ class TestWhatTheTableSays:
         from commonground.federated.federation import Federation
         from federation_in_process import InProcess, nodes_of
 
-        X, y, ids = rows()
+        X, y, ids = rows(name)
         people = Federation(InProcess(nodes_of(cg.Users.from_arrays(X, y, ids), 2)))
         holds(name, "federation", lambda: clone(ESTIMATORS[name]).fit(people))
 
     @each
     def test_start(self, name: str) -> None:
-        X, y, ids = rows()
-        board = clone(ESTIMATORS["PrivateFedRep"]).fit(X, y, users=ids).billboard_
+        X, y, ids = rows(name)
+        board = clone(ESTIMATORS["PrivateFedRep"]).fit(*rows()[:2], users=ids).billboard_
         holds(name, "start", lambda: clone(ESTIMATORS[name]).fit(X, y, users=ids, start=board))
 
     @each
     def test_ledger(self, name: str) -> None:
-        X, y, ids = rows()
+        X, y, ids = rows(name)
         model = clone(ESTIMATORS[name])
         pure = name in ("ExponentialSubspace", "PrivateMarginClassifier")
         book = InMemoryLedger(PureBudget(4.0) if pure else Budget(4.0, 1e-6))
         holds(name, "ledger", lambda: model.fit(X, y, users=ids, ledger=book))
         assert bool(book.events) == CAPABILITIES[name].ledger
+
+    @each
+    def test_evaluation(self, name: str) -> None:
+        X, y, ids = rows(name)
+        model = clone(ESTIMATORS[name]).fit(X, y, users=ids)
+        holds(name, "evaluation", lambda: model.evaluate(X, y, users=ids, internal=True))
 
 
 def test_a_refusal_says_who_can() -> None:

@@ -14,7 +14,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 import commonground as cg
 from commonground.errors import InputError, UnknownUserError
-from commonground.heads.kinds import PosteriorHeads
+from commonground.heads.kinds import ClassHeads, PosteriorHeads
 from forgery import rewrite
 
 ESTIMATORS: dict[str, Any] = {
@@ -53,6 +53,10 @@ ESTIMATORS: dict[str, Any] = {
         )
         for method in ("statistics", "reweight", "sample", "uniform")
     },
+    "PrivateFedRepClassifier": cg.PrivateFedRepClassifier(2, 4.0, classes=(-1, 1), simulation_seed=1),
+    "PrivateFedRepClassifier, three classes": cg.PrivateFedRepClassifier(
+        epsilon=4.0, classes=(0, 1, 2), simulation_seed=1
+    ),
     "NonPrivateFedRep": cg.NonPrivateFedRep(rank=2),
     "OwnDataOnly": cg.OwnDataOnly(),
     "OwnDataOnly, pooled": cg.OwnDataOnly("pooled"),
@@ -60,13 +64,20 @@ ESTIMATORS: dict[str, Any] = {
 each = pytest.mark.parametrize("estimator", ESTIMATORS.values(), ids=ESTIMATORS.keys())
 
 
+def labels_for(estimator: Any, y: np.ndarray) -> np.ndarray:
+    """A classifier sees on which side of zero labels are; one of three classes, whether they are beyond -1/2 and 1/2."""
+    if not is_classifier(estimator):
+        return y
+    several = len(getattr(estimator, "classes", ())) > 2
+    return np.digitize(y, [-0.5, 0.5]).astype(float) if several else np.where(y > 0, 1.0, -1.0)
+
+
 @pytest.fixture
 def rows(request: pytest.FixtureRequest, people: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A classifier sees on which side of zero labels are."""
     X, y, ids = people
     called = getattr(request.node, "callspec", None)
     estimator = called.params.get("estimator") if called else None
-    return people if estimator is None or not is_classifier(estimator) else (X, np.where(y > 0, 1.0, -1.0), ids)
+    return X, y if estimator is None else labels_for(estimator, y), ids
 
 
 def numbers(model: Any) -> Any:
@@ -132,7 +143,7 @@ def test_unknown_people(estimator: Any, rows: Any) -> None:
     strangers = numbers(model)(X[:3], users=["nobody", ids[1], None])
     np.testing.assert_allclose(strangers[[0, 2]], model.billboard_.predict(X[[0, 2]]))
     assert np.abs(strangers).max() < 1e3, "with few people the noise hides everything; it must not explode"
-    if model.billboard_.rank > 0 or model.billboard_.fit_intercept:
+    if model.billboard_.rank > 0 or model.billboard_.spread is not None:
         with pytest.raises(InputError, match="whose rows are these"):
             numbers(model)(X[:3])
     else:
@@ -164,7 +175,7 @@ def test_boards_from_before_heads_had_a_name_fit_the_heads_of_their_estimator(
 ) -> None:
     X, y, ids = rows
     board = fit(estimator, X, y, users=ids).billboard_
-    if isinstance(board.head_kind, PosteriorHeads):
+    if isinstance(board.head_kind, PosteriorHeads | ClassHeads):
         pytest.skip("posterior heads have always had a name")
     loss, choice = getattr(board.head_kind, "loss", "square"), getattr(board.head_kind, "local_choice", False)
 
@@ -180,7 +191,7 @@ def test_boards_from_before_heads_had_a_name_fit_the_heads_of_their_estimator(
 def test_everybodys_heads_are_one_table_that_numpy_takes_for_an_array(estimator: Any, rows: Any) -> None:
     X, y, ids = rows
     model = fit(estimator, X, y, users=ids)
-    heads, rank = model.heads_, model.billboard_.rank
+    heads, rank = model.heads_, model.billboard_.head_size
     assert np.asarray(heads).shape == heads.shape == (len(heads), rank) == (len(model.user_ids_), rank)
     np.testing.assert_array_equal(heads[3], np.asarray(heads)[3])
     np.testing.assert_array_equal(heads[2:5], np.asarray(heads)[2:5])

@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from sklearn.base import is_classifier
 
-from contracts.test_every_estimator import ESTIMATORS, fit
+from contracts.test_every_estimator import ESTIMATORS, fit, labels_for
 
 FILE = Path(__file__).parent / "boards.json"
 MODE = os.environ.get("GOLDEN", "close")
@@ -32,8 +31,8 @@ def population() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 def published(estimator: Any) -> dict[str, Any]:
     X, y, ids = population()
-    board = fit(estimator, X, np.where(y > 0, 1.0, -1.0) if is_classifier(estimator) else y, users=ids).billboard_
-    names = ("embedding", "mean", "intercept", "prior", "spread", "noise")
+    board = fit(estimator, X, labels_for(estimator, y), users=ids).billboard_
+    names = ("embedding", "mean", "intercept", "prior", "spread", "noise", "class_scores")
     arrays = {name: getattr(board, name) for name in names}
     return {name: _exactly(array) for name, array in arrays.items() if array is not None} | {
         "events": len(board.statement.events)

@@ -43,6 +43,7 @@ from commonground.owners.gradients import (
     unit_means,
 )
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
@@ -91,6 +92,14 @@ WITH_PRIOR, NO_HEADS = (
 )
 PRIOR_ALONE = SharedModel(U, spread=np.eye(2), noise=1e-6)
 LOG_ODDS = replace(WITH_PRIOR, noise=1.0, log_odds=True)
+CLASSES = ClassModel(np.column_stack([W0, -W0[::-1]]), np.array([0.3, -0.2]), SPREAD[1:, 1:])
+
+
+def classed(block: Block) -> Block:
+    """Labels as one of three classes, and as none where they are no numbers."""
+    return replace(block, y=np.digitize(block.y, [-0.5, 0.5]).astype(block.y.dtype))
+
+
 SUMS: dict[str, Callable[[Block], Any]] = {
     "gradients": lambda b: EmbeddingGradients(PLAIN, LOWEST).of(b),
     "gradients, mean, intercepts": lambda b: EmbeddingGradients(SharedModel(U, W0, 0.3, True), LOWEST).of(b),
@@ -126,6 +135,10 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "posterior moments of log-odds": lambda b: PosteriorMoments(LOG_ODDS).of(b),
     "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b),
     "posterior moments, no heads": lambda b: PosteriorMoments(NO_HEADS).of(csr(b)),
+    "class gradients": lambda b: ClassGradients(CLASSES, 0.5, LOWEST).of(classed(b)),
+    "sparse class gradients": lambda b: ClassGradients(CLASSES, 0.0, 1).of(csr(classed(b))),
+    "class gradients about a centre": lambda b: InCoordinates(T, ClassGradients(CLASSES, 0.5, LAST), W0).of(classed(b)),
+    "class moments": lambda b: ClassMoments(CLASSES).of(classed(b)),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b),
     "label means, first window": lambda b: LabelMeans(PLAIN, 1).of(csr(b)),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b),

@@ -154,7 +154,8 @@ BROKEN = {
     for broken in (
         Broken(
             "half-noise", "σ halved",
-            (*_EMBEDDINGS, "fedrep-budgets", "fedrep-sparse", "logistic", "huber", "single-model", "ridge", "own-data", *_JOINT),
+            (*_EMBEDDINGS, "fedrep-budgets", "fedrep-sparse", "classes", "logistic", "huber", "single-model", "ridge", "own-data",
+             *_JOINT),
             None, half_noise,
         ),
         Broken("everybody-drawn", "no sampling", ("joint-sgd", "joint-deep"), None, everybody_drawn),

@@ -23,6 +23,7 @@ from commonground.estimators.altmin.paper import AltMinSettings
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
+from commonground.estimators.fedrep.classifier import PrivateFedRepClassifier
 from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
@@ -189,6 +190,14 @@ def _fedrep_sparse(claim: Claim, users: Users, seed: int | None, watch: Recorder
     ).fit(Users.from_arrays(sparse.csr_array(X), y, people), gate=watch.gate)  # fmt: skip
 
 
+def _classes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    """Three classes, of the regression labels that audits are made with: below −1, above 1, and between."""
+    X, y, people = _rows(users)
+    return PrivateFedRepClassifier(
+        0, claim.epsilon, claim.delta, classes=("low", "middle", "high"), n_rounds=claim.n_rounds, simulation_seed=seed
+    ).fit(Users.from_arrays(X, np.digitize(y, [-1.0, 1.0]).astype(float), people), gate=watch.gate)  # fmt: skip
+
+
 def _logistic(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return _convex("logistic", claim, users, seed, watch)
 
@@ -276,6 +285,7 @@ RECIPES = {
         Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
         Recipe("fedrep-budgets", "PrivateFedRep, the person with half of the others' ε", "aligned", _with_budgets),
         Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse),
+        Recipe("classes", "PrivateFedRepClassifier, three classes", "mirrored", _classes),
         Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _logistic),
         Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _huber),
         Recipe("ridge-reweight", "PersonalBudgetRidge, method='reweight', half of the others' ε", "corners", _reweight),
@@ -305,6 +315,7 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
     if statement.algorithm == "Private FedRep":
         with_mean = any("shared mean" in name for name in names)
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
+        name = "classes" if "classes" in statement.parameters else name
     elif statement.algorithm == "Private AltMin":
         name = "altmin-paper" if statement.recipe == "paper" else "altmin"
         if any("shared mean" in name for name in names) or statement.parameters.get("loss") != "square":

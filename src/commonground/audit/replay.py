@@ -68,6 +68,8 @@ def whole_models(model: PersonalModel) -> np.ndarray:
     """(n, d + 1) everybody's own coefficients, the intercept last."""
     assert model.heads_ is not None
     board, heads = model.billboard_, model.heads_
+    if board.class_scores is not None:
+        return np.asarray(heads.weights + board.class_scores[-1])
     shared = np.append(np.zeros(board.n_features) if board.mean is None else board.mean, board.intercept)
     models = shared + np.column_stack([heads.weights @ board.embedding.T, heads.intercepts])
     models[heads.own.people] = heads.own.coef
@@ -86,6 +88,7 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         board.embedding @ board.embedding.T,  # the span, whatever the signs of its columns
         mean,
         [board.intercept],
+        np.zeros(0) if board.class_scores is None else board.class_scores,
         np.log([event.noise_scale for event in board.statement.events]),
     ]
     if target is not None and model.heads_ is not None:
@@ -101,6 +104,7 @@ def seen_by_others(model: PersonalModel, users: Users, target: int | None) -> di
     """
     board = model.billboard_
     arrays = {"embedding": board.embedding, "mean": board.mean, "prior": board.prior, "spread": board.spread}
+    arrays["class scores"] = board.class_scores
     seen = {name: b"" if array is None else array.tobytes() for name, array in arrays.items()}
     seen["intercept"] = np.float64(board.intercept).tobytes()
     seen["noise"] = b"" if board.noise is None else np.float64(board.noise).tobytes()

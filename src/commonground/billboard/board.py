@@ -1,7 +1,6 @@
 """The billboard: what is published. Arrays, and the statement of what they cost everybody."""
 
 import hashlib
-import math
 import os
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,8 +11,7 @@ from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 from scipy import sparse
 
-from commonground.accounting.sampled import REPLACE
-from commonground.billboard.claims import UnbelievableError, check_claim, check_finite, check_shapes
+from commonground.billboard.claims import check_board, check_finite
 from commonground.billboard.files import reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import Statement, recorded_spend, spent_as_json
@@ -23,8 +21,9 @@ from commonground.data.schema import Schema
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shared_scores
-from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, head_kind_in
-from commonground.heads.table import Head
+from commonground.heads.classes import ClassHead
+from commonground.heads.kinds import ClassHeads, HeadKind, RidgeHeads, head_kind_in
+from commonground.heads.table import Head, HeadTable
 from commonground.ledger import BookedLedger, Ledger
 
 
@@ -56,6 +55,9 @@ class Billboard:
         Covariance of people's own parts: their intercepts first, where they have one, then their heads. None: not known.
     noise : float or None, default=None
         Variance of labels about a person's own model; known where ``spread`` is.
+    class_scores : array of shape (d + 1, K - 1), or None, default=None
+        Where labels are one of K > 2 classes: shared coefficients of their contrasts, intercepts last. There is then neither a
+        mean nor an embedding, and ``spread`` is that of people's own contrasts.
     """
 
     embedding: np.ndarray
@@ -69,6 +71,7 @@ class Billboard:
     schema: Schema | None = None
     spread: np.ndarray | None = None
     noise: float | None = None
+    class_scores: np.ndarray | None = None
 
     @property
     def n_features(self) -> int:
@@ -79,6 +82,30 @@ class Billboard:
     def rank(self) -> int:
         """How many directions are shared (k)."""
         return int(self.embedding.shape[1])
+
+    @property
+    def classes(self) -> tuple[Any, ...] | None:
+        """What several classes are called; None where labels are numbers, or yes and no."""
+        return self.head_kind.classes if isinstance(self.head_kind, ClassHeads) else None
+
+    @property
+    def head_size(self) -> int:
+        """How many numbers a head has beside its intercept: on directions, or on contrasts of classes."""
+        return self.rank if self.class_scores is None else int(self.class_scores.shape[1])
+
+    def require_one_number(self, what: str) -> None:
+        """Refuse, for what reads one number an answer.
+
+        Parameters
+        ----------
+        what : str
+            What is asked for.
+        """
+        if self.class_scores is not None:
+            raise InputError(
+                f"{what} is not there for boards of several classes yet, whose answers are a probability for each. Use predict "
+                "and predict_proba; docs/limitations.md lists what there is."
+            )
 
     @property
     def fingerprint(self) -> str:
@@ -95,8 +122,26 @@ class Billboard:
         Returns
         -------
         array of shape (n_rows,)
+            Of several classes: (n_rows, n_classes) logarithms of their probabilities.
         """
+        if self.class_scores is not None:
+            X = self.features_of(X)
+            return HeadTable.nobody(self).predict(self, X, np.full(X.shape[0], -1))
         return self.in_label_range(shared_scores(self.features_of(X), self.mean, self.intercept))
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Probabilities of classes for a person nobody knows: no and yes, or ``classes``.
+
+        Parameters
+        ----------
+        X : array of shape (n_rows, n_features)
+
+        Returns
+        -------
+        array of shape (n_rows, n_classes)
+        """
+        X = self.features_of(X)
+        return HeadTable.nobody(self).probabilities(self, X, np.full(X.shape[0], -1))
 
     def features_of(self, X: Any) -> np.ndarray:
         """Rows as this board's features: encoded by its schema where it has one, else checked.
@@ -148,7 +193,7 @@ class Billboard:
             return board
         return replace(board, intercept=float(board.in_label_range(np.array(self.intercept))))
 
-    def personalize(self, X: Any, y: Any) -> Head:
+    def personalize(self, X: Any, y: Any) -> Head | ClassHead:
         """A head for one person from her own rows; for newcomers, too (P2 Corollary 11). Costs no budget.
 
         Parameters
@@ -159,10 +204,10 @@ class Billboard:
         Returns
         -------
         Head
-            Hers alone; ``head.predict(X)`` answers her rows.
+            Hers alone; ``head.predict(X)`` answers her rows, and of several classes ``head.predict_proba(X)``.
         """
         X = self.features_of(X)
-        y = as_floats(y, "labels").ravel() if self.schema is None else self.schema.encode_labels(y)
+        y = self._labels(y)
         if len(y) != X.shape[0] or not len(y):
             raise InputError(
                 f"personalize needs one label for each of one or more rows, got {X.shape[0]} rows, {len(y)} labels."
@@ -172,6 +217,13 @@ class Billboard:
         rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
         block = Block(rows, y, np.array([0, len(y)]), first=0)
         return replace(self.head_kind.fit(block, self).head(self, 0), schema=self.schema, log_odds=self.log_odds)
+
+    def _labels(self, y: Any) -> np.ndarray:
+        if self.schema is not None:
+            return self.schema.encode_labels(y)
+        if isinstance(self.head_kind, ClassHeads):
+            return self.head_kind.places(y)
+        return as_floats(y, "labels").ravel()
 
     # ---- for people to look at -----------------------------------------------------------------------------------
 
@@ -265,6 +317,8 @@ class Billboard:
             arrays["prior"] = np.ascontiguousarray(self.prior)
         if self.spread is not None:
             arrays |= {"spread": np.ascontiguousarray(self.spread), "noise": np.array([self.noise])}
+        if self.class_scores is not None:
+            arrays["class_scores"] = np.ascontiguousarray(self.class_scores)
         return bytes(save_arrays(arrays))
 
     @classmethod
@@ -303,53 +357,10 @@ class Billboard:
                 schema=None if schema is None else Schema.from_json(schema),
                 spread=arrays.get("spread"),
                 noise=float(arrays["noise"][0]) if "noise" in arrays else None,
+                class_scores=arrays.get("class_scores"),
             )
-            board._check(arrays, recorded_spend(document))
+            check_board(board, arrays, recorded_spend(document))
             return board
-
-    def _check(self, arrays: dict[str, np.ndarray], spend: float | None) -> None:
-        """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
-        claim, names = self.statement, self.feature_names
-        d, k = claim.n_features, self.rank
-        q = k + self.fit_intercept
-        shapes = {
-            "embedding": (d, k),
-            "intercept": (1,),
-            "mean": (d,),
-            "prior": (k, k),
-            "spread": (q, q),
-            "noise": (1,),
-        }
-        check_shapes(arrays, shapes)
-        if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
-            raise UnbelievableError(f"it names {len(names)} features, and has {d}")
-        if self.schema is not None and (names != self.schema.feature_names or self.schema.undiscovered):
-            raise UnbelievableError("its schema makes other features than those that it names")
-        if claim.parameters.get("rank", k) != k:
-            raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
-        if self.prior is not None and k and not np.linalg.eigvalsh(self.prior)[0] > 0.0:
-            raise UnbelievableError("its prior is not a positive definite matrix")
-        posterior = isinstance(self.head_kind, PosteriorHeads)
-        if (self.spread is None) != (self.noise is None) or (posterior and self.spread is None):
-            raise UnbelievableError("it lacks a part of what its heads are made from")
-        if self.noise is not None and not self.noise > 0.0:
-            raise UnbelievableError("its noise of labels is not above zero")
-        sizes = np.zeros(1) if self.spread is None or not q else np.linalg.eigvalsh(self.spread)
-        if sizes[0] < -1e-9 * sizes[-1]:
-            raise UnbelievableError("its spread of heads is not a covariance")
-        if (claim.unit, claim.relation) != ("person", REPLACE):
-            raise UnbelievableError(
-                f"it claims to protect one {claim.unit} ({claim.relation}); a billboard protects a person"
-            )
-        check_claim(claim, spend)
-        if claim.budgets is not None and not math.isclose(claim.budgets["quantiles"]["1"], claim.epsilon):
-            raise UnbelievableError("the largest personal budget is not the ε that it declares")
-        str(claim)  # what cannot be read out is damaged
-        if claim.private and not claim.events:
-            shared = (*arrays["intercept"], *(() if self.mean is None else self.mean))
-            learned = any(shared) or self.prior is not None or self.spread is not None
-            if learned or not np.array_equal(self.embedding, np.eye(d, k)):
-                raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
 
 
 AnyBoard = TypeVar("AnyBoard", bound=Any)  # a dataclass with a statement and a fingerprint

@@ -16,8 +16,10 @@ import numpy as np
 from commonground.accounting.events import Event
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.errors import BudgetError
+from commonground.heads.kinds import PosteriorHeads
 
 if TYPE_CHECKING:
+    from commonground.billboard.board import Billboard
     from commonground.billboard.joint import JointStatement
     from commonground.billboard.statement import Statement
 
@@ -97,3 +99,54 @@ def _check_event(event: Event, claim: "Statement | JointStatement") -> None:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def check_board(board: "Billboard", arrays: dict[str, np.ndarray], spend: float | None) -> None:
+    """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
+    claim, names = board.statement, board.feature_names
+    d, k = claim.n_features, board.rank
+    several = board.classes is not None
+    q = len(board.classes) - 1 if board.classes is not None else k + board.fit_intercept
+    if several != (board.class_scores is not None) or (
+        several and (k or board.mean is not None or board.spread is None)
+    ):
+        raise UnbelievableError("it lacks a part of what its classes are told from, or has one too many")
+    shapes = {
+        "embedding": (d, k),
+        "intercept": (1,),
+        "mean": (d,),
+        "prior": (k, k),
+        "spread": (q, q),
+        "noise": (1,),
+        "class_scores": (d + 1, q),
+    }
+    check_shapes(arrays, shapes)
+    if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
+        raise UnbelievableError(f"it names {len(names)} features, and has {d}")
+    if board.schema is not None and (names != board.schema.feature_names or board.schema.undiscovered):
+        raise UnbelievableError("its schema makes other features than those that it names")
+    if claim.parameters.get("rank", k) != k:
+        raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
+    if board.prior is not None and k and not np.linalg.eigvalsh(board.prior)[0] > 0.0:
+        raise UnbelievableError("its prior is not a positive definite matrix")
+    posterior = isinstance(board.head_kind, PosteriorHeads)
+    if (board.spread is None) != (board.noise is None) or (posterior and board.spread is None):
+        raise UnbelievableError("it lacks a part of what its heads are made from")
+    if board.noise is not None and not board.noise > 0.0:
+        raise UnbelievableError("its noise of labels is not above zero")
+    sizes = np.zeros(1) if board.spread is None or not q else np.linalg.eigvalsh(board.spread)
+    if sizes[0] < -1e-9 * sizes[-1]:
+        raise UnbelievableError("its spread of heads is not a covariance")
+    if (claim.unit, claim.relation) != ("person", REPLACE):
+        raise UnbelievableError(
+            f"it claims to protect one {claim.unit} ({claim.relation}); a billboard protects a person"
+        )
+    check_claim(claim, spend)
+    if claim.budgets is not None and not math.isclose(claim.budgets["quantiles"]["1"], claim.epsilon):
+        raise UnbelievableError("the largest personal budget is not the ε that it declares")
+    str(claim)  # what cannot be read out is damaged
+    if claim.private and not claim.events:
+        shared = (*arrays["intercept"], *(() if board.mean is None else board.mean))
+        learned = any(shared) or board.prior is not None or board.spread is not None or several
+        if learned or not np.array_equal(board.embedding, np.eye(d, k)):
+            raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")

@@ -128,6 +128,10 @@ def compare(private: Any, name: str, users: Population, held_out: float, seed: i
     seen, asked = ~split.held_out, split.held_out
     if not asked.any():
         raise InputError("nobody has two rows or more, so none can be held out.")
+    if schema is not None and schema.label.kind == "category" and "classes" in private.get_params():
+        private = clone(private).set_params(
+            classes=tuple(range(len(schema.label.values)))
+        )  # places, as labels are here
     models: list[tuple[str, Any]] = [(OWN_DATA, OwnDataOnly())]
     if users.n_features > 1:
         rank = getattr(private, "rank", 2)

@@ -37,6 +37,10 @@ MODELS = {
     "huber": Door(
         "commonground.estimators.altmin:PrivateAltMin", "the same for labels with outliers", {"loss": "huber"}
     ),
+    "classifier": Door(
+        "commonground.estimators.fedrep.classifier:PrivateFedRepClassifier",
+        "for yes or no, or a category of several values",
+    ),
     "logistic": Door(
         "commonground.estimators.altmin:PrivateAltMin", "for yes or no, as log-odds", {"loss": "logistic"}
     ),
@@ -78,7 +82,7 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     misplaced = [OPTION_OF.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if misplaced:
         raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({door.what}).")
-    if "rank" in takes and "rank" not in given:
+    if "rank" in takes and "rank" not in given and not (model == "classifier" and _several_classes(people)):
         given["rank"] = default_rank(people)
     usable = {name: value for name, value in settings.items() if name in takes}
     if model == "margin" and asked.get("rank") is None:  # one direction at least, of a single feature, too
@@ -94,6 +98,12 @@ def default_rank(people: Population) -> int:
     Where categories are still to be discovered, only the other features count: perhaps nothing is found.
     """
     return max(0, min(2, people.n_features - 1))
+
+
+def _several_classes(people: Population) -> bool:
+    """Which have no directions."""
+    label = None if people.schema is None else people.schema.label
+    return label is not None and label.kind == "category" and len(label.values) > 2
 
 
 def _bounds(people: Population, epsilon: float) -> dict[str, Any]:

@@ -32,7 +32,8 @@ LabelRange = Annotated[
     str | None, typer.Option(help="Lowest,highest label, known without the rows: predictions stay within.")
 ]
 Model = Annotated[
-    str, typer.Option(help="fedrep, altmin, huber, logistic, margin, subspace, single, ridge, own, nonprivate.")
+    str,
+    typer.Option(help="fedrep, altmin, classifier, huber, logistic, margin, subspace, single, ridge, own, nonprivate."),
 ]
 Rank = Annotated[
     str | None, typer.Option(help="Number of shared directions, or 'auto' to read it off the data; 2 if there is room.")

@@ -69,6 +69,11 @@ def newcomers_in(board: Billboard, table: Any, user: str | None, label: str | No
     schema = schema_of(board, user, label)
     if schema is not None:
         return Users.from_table(table, schema=schema)
+    if board.classes is not None:
+        raise InputError(
+            "this board of several classes has no schema, so labels of a table cannot be told. Use it from Python "
+            "(board.personalize), or train with --schema, whose label is a category with a list of values."
+        )
     names = feature_names(board)
     return Users.from_table(
         table, user=user or "user_id", label=label or "y", features=names if item is None else None, item=item,

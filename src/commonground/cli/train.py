@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -119,6 +120,11 @@ class DryRun:
         stand_in.n_users = self.people.n_users  # shares of the budget depend on it
         off = {name: False for name in ("verbose", "keep_heads") if name in parameters}
         same = clone(self.model).set_params(simulation_seed=0, **off)
+        if "classes" in parameters:
+            from commonground.estimators.fedrep.classifier import declared_classes
+
+            same.set_params(classes=declared_classes(same.classes, self.people))
+            stand_in = _with_classes(stand_in, len(same.classes))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -189,6 +195,15 @@ class DryRun:
             for one in told["releases"]:
                 table.add_row(escape(one["name"]), str(one["times"]), f"{one['numbers']:,}")
             Console(width=80).print(table)
+
+
+def _with_classes(people: Users, n_classes: int) -> Users:
+    """Made-up people whose labels are classes, by their places, as often each."""
+    block = next(people.blocks(max_bytes=2**30))
+    ids = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    labelled = Users.from_arrays(block.X, np.arange(len(ids)) % float(n_classes), ids)
+    labelled.n_users = people.n_users
+    return labelled
 
 
 def look_first(

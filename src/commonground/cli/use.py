@@ -19,7 +19,7 @@ from commonground.errors import InputError, UnknownUserError, UnknownUserWarning
 from commonground.files import require_other_file
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.files import Heads
-from commonground.heads.table import interval_of
+from commonground.heads.table import HeadTable, interval_of, probabilities
 
 
 def personalize(
@@ -54,24 +54,35 @@ def predict(
         if item is not None:
             X = one_hot(read_rows(table, item, [])[0], names)
     ends: dict[str, Any] = {}
+    about_classes = board.log_odds or board.classes is not None
     if own is None:
         X = check_features(X, board.n_features, None)
-        scores, known = shared_scores(X, board.mean, board.intercept), np.zeros(X.shape[0], dtype=bool)
+        scores, known = board_scores(board, X), np.zeros(X.shape[0], dtype=bool)
+        chances = HeadTable.nobody(board).probabilities(board, X, np.full(len(known), -1)) if about_classes else None
     else:
-        scores, known = _by_own_heads(own, board, X, ids, strict)
+        asked = in_the_type_of(own.ids, plain_list(ids))
+        scores, known = _by_own_heads(own, board, X, asked, strict)
+        chances = own.probabilities(board, X, asked) if about_classes else None
         if interval is not None:
-            asked = in_the_type_of(own.ids, plain_list(ids))
             low, high = interval_of(scores, own.std(board, X, asked), interval).T
             ends = {"low": _as_answers(board, low), "high": _as_answers(board, high)}
-    write_table(pa.table({who: ids, **answers(board, scores), **ends, "has_own_head": known}), out)
+    write_table(pa.table({who: ids, **answers(board, scores, chances), **ends, "has_own_head": known}), out)
     if as_json:
         print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
         return ""
     return f"Wrote {X.shape[0]:,} predictions to {out}; {int(known.sum()):,} from people's own heads."
 
 
-def _by_own_heads(own: Heads, board: Billboard, X: Any, ids: Any, strict: bool) -> tuple[np.ndarray, np.ndarray]:
-    asked = in_the_type_of(own.ids, plain_list(ids))
+def board_scores(board: Billboard, X: Any) -> np.ndarray:
+    """Of the shared part, for rows that are features already."""
+    if board.class_scores is not None:
+        return HeadTable.nobody(board).predict(board, X, np.full(X.shape[0], -1))
+    return shared_scores(X, board.mean, board.intercept)
+
+
+def _by_own_heads(
+    own: Heads, board: Billboard, X: Any, asked: list[Any], strict: bool
+) -> tuple[np.ndarray, np.ndarray]:
     scores, known = own.predict(board, X, asked, strict)
     if not known.any():
         require_one_type(own.ids.to_pylist(), asked)
@@ -84,31 +95,30 @@ def _by_own_heads(own: Heads, board: Billboard, X: Any, ids: Any, strict: bool) 
 
 def _as_answers(board: Billboard, scores: np.ndarray) -> np.ndarray:
     """Ends of intervals: probabilities where scores are log-odds, else labels within their range."""
-    if _log_odds(board):
-        return np.asarray(1.0 / (1.0 + np.exp(-np.clip(scores, -700, 700))))
+    if board.log_odds:
+        return np.asarray(probabilities(scores, np.zeros(len(scores)))[:, 1])
     return board.in_label_range(scores)
 
 
-def answers(board: Billboard, scores: np.ndarray) -> dict[str, Any]:
+def answers(board: Billboard, scores: np.ndarray, chances: np.ndarray | None) -> dict[str, Any]:
     """Scores as people asked for them: numbers within the label's range, or a class by its name and its probability."""
     schema = board.schema
+    if board.classes is not None and chances is not None:
+        each = {f"probability of {name}": chances[:, place] for place, name in enumerate(board.classes)}
+        return {"prediction": np.array(board.classes)[chances.argmax(axis=1)], **each}
     if schema is None or schema.label.kind in ("number", "date"):
         return {"prediction": board.in_label_range(scores)}
     label = schema.label
     names = np.array(label.values if label.kind == "category" else ("no", "yes"), dtype=object)
     found = {"prediction": names[class_of(board, scores, schema)]}
-    if _log_odds(board):
-        found[f"probability of {names[1]}"] = 1.0 / (1.0 + np.exp(-np.clip(scores, -700, 700)))
+    if chances is not None:
+        found[f"probability of {names[1]}"] = chances[:, 1]
     return found
-
-
-def _log_odds(board: Billboard) -> bool:
-    return getattr(board.head_kind, "loss", "") == "logistic"
 
 
 def class_of(board: Billboard, scores: np.ndarray, schema: Schema) -> np.ndarray:
     """The place of the class that scores speak for, among those that the schema lists."""
     n_classes = len(schema.label.values) if schema.label.kind == "category" else 2
-    if _log_odds(board) or board.head_kind.name in ("signs", "margin"):
+    if board.log_odds or board.head_kind.name in ("signs", "margin"):
         return (scores > 0).astype(int)
     return np.clip(np.rint(scores), 0, n_classes - 1).astype(int)

@@ -131,7 +131,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         require(self._variant, asked)
         if self.recipe not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
-        require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self.rank)
+        require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self._rank)
         if start is not None and isinstance(people, Unencoded):
             raise InputError(
                 "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
@@ -320,6 +320,11 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         return self._personal.spent(position, statement.events)
 
     @property
+    def _rank(self) -> Any:
+        """How many directions are asked for, where an estimator has any."""
+        return getattr(self, "rank", 0)
+
+    @property
     def _variant(self) -> str:
         """Which line of ``capabilities`` it is: its own, or that of the class that it is made from."""
         names = [kind.__name__ for kind in type(self).__mro__]
@@ -358,6 +363,21 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         -------
         array of shape (n_rows,), or two of them with ``return_std``
         """
+        heads, X, position = self._asked(X, users, strict)
+        board = self.billboard_
+        if heads is None:
+            return board.predict(X)
+        answers = board.in_label_range(heads.predict(board, X, position))
+        return (answers, heads.std(board, X, position)) if return_std else answers
+
+    def _probabilities(self, X: Any, users: Any, strict: bool) -> np.ndarray:
+        """(rows, classes), where answers are log-odds or classes; rows are asked about as in ``predict``."""
+        heads, X, position = self._asked(X, users, strict)
+        board = self.billboard_
+        return board.predict_proba(X) if heads is None else heads.probabilities(board, X, position)
+
+    def _asked(self, X: Any, users: Any, strict: bool) -> tuple[HeadTable | None, Any, np.ndarray]:
+        """Heads, rows as features, and whose head answers each row; no heads, and rows as they are, where nobody has one."""
         check_is_fitted(self, "billboard_")
         board = self.billboard_
         X, users = self._whose(X, users, self.n_features_in_)
@@ -370,7 +390,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
                     "their column in X when making the model: user='column', which also works in searches, scorers and "
                     "pipelines. For what the shared part says, ask billboard_.predict(X)."
                 )
-            return board.predict(X)
+            return None, X, np.zeros(0)
         X, ids = board.features_of(X), plain_list(users)
         if len(ids) != X.shape[0]:
             raise InputError(f"got {X.shape[0]} rows but {len(ids)} user ids; give one id for each row.")
@@ -388,8 +408,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
             )
         if len(ids) >= MANY_ROWS and unknown.mean() > 0.5:
             warnings.warn(mostly_unknown(unknown), UnknownUserWarning, stacklevel=2)
-        answers = board.in_label_range(self.heads_.predict(board, X, position))
-        return (answers, self.heads_.std(board, X, position)) if return_std else answers
+        return self.heads_, X, position
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
         """R² of the personal predictions, their accuracy where they are log-odds; an error without people where they have heads.

@@ -27,6 +27,8 @@ class Capabilities:
         A ledger that pays for the fit.
     start : bool, default=False
         An earlier billboard to go on from.
+    evaluation : bool, default=True
+        A released number of how good it is on held-out rows, and searches by it.
     """
 
     sparse: bool = False
@@ -36,6 +38,7 @@ class Capabilities:
     federation: bool = False
     ledger: bool = True
     start: bool = False
+    evaluation: bool = True
 
 
 CAPABILITIES = {
@@ -45,6 +48,7 @@ CAPABILITIES = {
     ),
     "PrivateFedRep, device='cuda'": Capabilities(budgets=True, device=True, start=True),
     "PrivateFedRep, recipe='paper'": Capabilities(ray=True),
+    "PrivateFedRepClassifier, several classes": Capabilities(sparse=True, budgets=True, evaluation=False),
     "PrivateAltMin": Capabilities(budgets=True, ray=True, federation=True),
     "PrivateAltMin, recipe='paper'": Capabilities(ray=True),
     "SingleModel": Capabilities(budgets=True, ray=True, federation=True),
@@ -62,6 +66,7 @@ WORDS = {
     "federation": "rows that stay at the nodes of a federation",
     "ledger": "a ledger",
     "start": "an earlier board to start from",
+    "evaluation": "a released evaluation or a search",
 }
 
 

@@ -9,6 +9,7 @@ from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.data.ids import plain_list
 from commonground.data.population import Population
+from commonground.estimators.capabilities import require
 from commonground.evaluation import Evaluation, evaluate
 from commonground.ledger import Ledger, SharedLedger
 
@@ -21,6 +22,7 @@ class Evaluated:
     user_ids_: Any
     n_features_in_: int
     _personal: PersonalBudgets | None
+    _variant: Any
 
     def evaluate(
         self,
@@ -72,6 +74,7 @@ class Evaluated:
         from commonground.estimators.base import as_users
 
         check_is_fitted(self, "billboard_")
+        require(self._variant, {"evaluation": True})
         X, users = self._whose(X, users, self.n_features_in_)
         people = as_users(X, y if isinstance(X, Population) else self._labels_in(y), users)
         position = None if self.user_ids_ is None else self._positions(plain_list(people.ids))

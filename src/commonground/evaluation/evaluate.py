@@ -133,6 +133,7 @@ def evaluate(
 
 
 def _check(board: Billboard, people: Population, internal: bool, confidence: float) -> None:
+    board.require_one_number("evaluate")
     if not 0.0 < confidence < 1.0:
         raise InputError(f"confidence must lie between 0 and 1, got {confidence!r}. 0.95 is common.")
     if isinstance(people, Unencoded):

@@ -50,6 +50,11 @@ class Heads:
         X = check_features(X, board.n_features, board.feature_names)
         return self.table.predict(board, X, at), known
 
+    def probabilities(self, board: "Billboard", X: np.ndarray, ids: list[Any]) -> np.ndarray:
+        """(rows, classes) of each row's classes."""
+        X = check_features(X, board.n_features, board.feature_names)
+        return self.table.probabilities(board, X, self._places(ids))
+
     def std(self, board: "Billboard", X: np.ndarray, ids: list[Any]) -> np.ndarray:
         """The standard deviation of a fresh label of each row about its prediction."""
         return self.table.std(board, check_features(X, board.n_features, board.feature_names), self._places(ids))

@@ -14,6 +14,7 @@ from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shorten
 from commonground.heads.choice import HEAD, OWN, keep_best
+from commonground.heads.classes import fit_class_heads
 from commonground.heads.convex import fit_convex_heads
 from commonground.heads.halves import second_half_heads, second_half_margin_heads
 from commonground.heads.posterior import fit_posterior_heads
@@ -167,7 +168,53 @@ class MarginHeads(HeadKind):
         return second_half_margin_heads(block, P, *bounds), np.zeros(block.n_users)
 
 
-KINDS = {kind.name: kind for kind in (RidgeHeads, PosteriorHeads, ConvexHeads, SecondHalfHeads, SignHeads, MarginHeads)}
+@dataclass(frozen=True)
+class ClassHeads(HeadKind):
+    """Own intercepts of three classes or more, at their posterior mode given the board's ``spread`` (``heads.classes``).
+
+    Parameters
+    ----------
+    classes : tuple of str, int, float or bool
+        What labels are called; in files of rows they are written as their places here, 0, 1, …
+    """
+
+    name: ClassVar[str] = "classes"
+    classes: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        named = self.classes if isinstance(self.classes, list | tuple) else ()
+        object.__setattr__(self, "classes", tuple(named))
+        plain = all(isinstance(name, str | int) or (isinstance(name, float) and math.isfinite(name)) for name in named)
+        if not (plain and len(named) >= 3 and len(set(named)) == len(named)):
+            raise InputError(
+                f"classes must be three or more different texts or numbers, got {self.classes!r}. Two are yes-or-no labels."
+            )
+
+    def fit(self, block: Block, board: "Billboard") -> HeadTable:
+        assert board.class_scores is not None
+        assert board.spread is not None
+        parts, doubts = fit_class_heads(block, board.class_scores, board.spread)
+        own, nothing = OwnModels.nobody(board.n_features), np.zeros(block.n_users)
+        return HeadTable(parts, nothing, own, Doubts(doubts, np.zeros(block.n_users)))
+
+    def places(self, labels: Any) -> np.ndarray:
+        """Of labels by name, which class each is; an error where one is none."""
+        given = np.asarray(labels).ravel()
+        found = np.full(len(given), -1.0)
+        for place, name in enumerate(self.classes):
+            found[given == name] = place
+        if (found < 0).any():
+            raise InputError(
+                f"labels must be one of the classes {', '.join(map(repr, self.classes))}, and {int((found < 0).sum())} of "
+                f"{len(given)} are not. Name yours: classes=('a', 'b', 'c')."
+            )
+        return found
+
+
+KINDS = {
+    kind.name: kind
+    for kind in (RidgeHeads, PosteriorHeads, ConvexHeads, SecondHalfHeads, SignHeads, MarginHeads, ClassHeads)
+}
 
 
 def head_kind_in(document: dict[str, Any]) -> HeadKind:

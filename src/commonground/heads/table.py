@@ -13,6 +13,7 @@ from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.errors import InputError
 from commonground.heads.arithmetic import coefficients, row_scores, shared_scores
+from commonground.heads.classes import ClassHead, class_log_probabilities
 from commonground.heads.posterior import prediction_variances
 
 if TYPE_CHECKING:
@@ -46,6 +47,15 @@ class Head:
                 "this head is not a posterior, and does not know how far off it may be. Leave return_std out."
             )
         return answers, self.std_of(X)
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """(rows, 2) probabilities of no and yes, where the head is about log-odds."""
+        if not self.log_odds:
+            raise InputError("this head predicts numbers, which have no probabilities. Use predict.")
+        log_odds = self.predict(X)
+        return probabilities(
+            log_odds, np.zeros(len(log_odds)) if self.std_of is None else self.std_of(self._features(X))
+        )
 
     def interval(self, X: Any, level: float = 0.9) -> np.ndarray:
         """(rows, 2) lower and upper ends between which a fresh label lies with this probability."""
@@ -140,7 +150,8 @@ class HeadTable:
     Attributes
     ----------
     weights : ndarray of shape (n, k)
-        Own coefficients on the embedding; zero for those who keep something else.
+        Own coefficients on the embedding; zero for those who keep something else. Where there are several classes, own
+        contrasts of them.
     intercepts : ndarray of shape (n,)
         On top of the shared intercept.
     own : OwnModels
@@ -173,7 +184,7 @@ class HeadTable:
     @classmethod
     def fit(cls, board: "Billboard", users: Population) -> "HeadTable":
         """A head for each person from her own rows, or what serves her better, of the kind that the board names."""
-        weights, intercepts = np.empty((users.n_users, board.rank)), np.empty(users.n_users)
+        weights, intercepts = np.empty((users.n_users, board.head_size)), np.empty(users.n_users)
         alone, doubts = [], []
         everybody = users if users.weights is None else users.weighted(np.ones(users.n_users))  # also who takes no part
         for block in everybody.blocks():
@@ -184,8 +195,23 @@ class HeadTable:
                 doubts.append(heads.doubts)
         return cls(weights, intercepts, OwnModels.of_blocks(alone), Doubts.of_blocks(doubts) if doubts else None)
 
+    @classmethod
+    def nobody(cls, board: "Billboard") -> "HeadTable":
+        """Without anybody: all rows are answered by the shared part."""
+        size = 0 if board.spread is None else len(board.spread)
+        doubts = None if board.spread is None else Doubts(np.zeros((0, size * (size + 1) // 2)), np.zeros(0))
+        return cls(np.zeros((0, board.head_size)), np.zeros(0), OwnModels.nobody(board.n_features), doubts)
+
     def predict(self, board: "Billboard", X: Any, position: np.ndarray) -> np.ndarray:
-        """Each row by its person's own model, given her position; by the shared part where that is -1."""
+        """Each row by its person's own model, given her position; by the shared part where that is -1.
+
+        Where there are several classes: (rows, classes) logarithms of their probabilities.
+        """
+        if board.class_scores is not None:
+            assert self.doubts is not None
+            assert board.spread is not None
+            how = self.weights, self.doubts.covariances
+            return class_log_probabilities(X, board.class_scores, board.spread, position, *how)
         own_of = self.own.of(position)
         scores = row_scores(X, board.mean, board.embedding, self.weights, position, self.own.coef[:, :-1], own_of)
         intercepts = np.full(len(scores), float(board.intercept))
@@ -195,8 +221,19 @@ class HeadTable:
             intercepts[alone] = self.own.coef[own_of[alone], -1]
             return np.asarray(scores + intercepts)
 
+    def probabilities(self, board: "Billboard", X: Any, position: np.ndarray) -> np.ndarray:
+        """(rows, classes) of no and yes, or of several classes: averaged over what is not known of heads, if that is known."""
+        answers = self.predict(board, X, position)
+        if board.class_scores is not None:
+            return np.asarray(np.exp(answers))
+        if not board.log_odds:
+            raise InputError("this board is about numbers, which have no probabilities. Use predict.")
+        return probabilities(answers, np.zeros(len(answers)) if self.doubts is None else self.std(board, X, position))
+
     def std(self, board: "Billboard", X: Any, position: np.ndarray) -> np.ndarray:
         """The standard deviation of a fresh label of each row, by its person's posterior; by the prior where that is -1."""
+        if board.class_scores is not None:
+            raise InputError("classes have no standard deviation; probabilities say how sure an answer is.")
         if self.doubts is None or board.spread is None or board.noise is None:
             raise InputError(
                 f"heads of the kind {board.head_kind.name!r} do not know how far off they may be. Train with a recipe whose "
@@ -217,8 +254,11 @@ class HeadTable:
             )
         )
 
-    def head(self, board: "Billboard", position: int) -> Head:
+    def head(self, board: "Billboard", position: int) -> Head | ClassHead:
         """What is hers alone: shared and own parts put together, or the model of her own rows."""
+        if board.classes is not None:
+            answer = partial(self._of_one, board, position)
+            return ClassHead(self.weights[position], board.classes, answer, board.n_features)
         weights, alone = self.weights[position], int(self.own.of(np.array([position]))[0])
         if alone >= 0:
             return Head(self.own.coef[alone, :-1], float(self.own.coef[alone, -1]), weights)
@@ -226,6 +266,9 @@ class HeadTable:
         coef = coefficients(mean, np.asarray(board.embedding, dtype=np.float64), weights)
         std_of = None if self.doubts is None else partial(self._std_of_one, board, position)
         return Head(coef, board.intercept + float(self.intercepts[position]), weights, std_of=std_of)
+
+    def _of_one(self, board: "Billboard", position: int, X: Any) -> np.ndarray:
+        return self.predict(board, X, np.full(X.shape[0], position))
 
     def _std_of_one(self, board: "Billboard", position: int, X: Any) -> np.ndarray:
         return self.std(board, X, np.full(X.shape[0], position))

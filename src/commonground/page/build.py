@@ -73,6 +73,7 @@ def policy(code: str, style: str) -> str:
 
 def page_of_board(board: "Billboard", arrays: bytes, item: str | None = None) -> str:
     """The page; ``arrays`` are the board's very bytes, ``item`` the column of one-hot items where rows are ratings."""
+    board.require_one_number("a page for people")
     if item is not None and board.schema is not None:
         raise InputError("a board with a schema has no column of items. Leave --item out.")
     code, style, s = script(), module("page.css"), board.statement

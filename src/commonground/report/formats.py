@@ -25,7 +25,12 @@ def markdown(text: str) -> str:
 def card(board: Any) -> str:
     """Markdown behind a YAML block; strings are quoted as JSON, which YAML reads."""
     s = board.statement
-    classes = getattr(board, "log_odds", False) or "Classifier" in s.algorithm or "argin" in s.algorithm
+    classes = (
+        getattr(board, "log_odds", False)
+        or getattr(board, "classes", None)
+        or "Classifier" in s.algorithm
+        or "argin" in s.algorithm
+    )
     kind = "tabular-classification" if classes else "tabular-regression"
     metadata = {
         "library_name": "commonground",

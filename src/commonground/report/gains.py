@@ -46,6 +46,7 @@ class Gains:
     @classmethod
     def of(cls, board: "Billboard", people: Population) -> "Gains":
         """Of the people of a table, by the heads that this board would give them."""
+        board.require_one_number("a report with held-out rows")
         parts = [_of_block(board, block) for block in people.blocks()]
         own_rows, losses, predicted, labels, inside = (np.concatenate(column) for column in zip(*parts, strict=True))
         if not len(own_rows):

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from commonground.heads.classes import scores_by_class, spread_by_class
 from commonground.report.drawing import figure, heat_map, signed_bars
 from commonground.report.html import Html, element, paragraph, percent, section, table
 from commonground.report.spending import hidden
@@ -40,7 +41,9 @@ def published(board: Any) -> Html:
                 " colour is the sign, which means something only relative to the others of its column.",
             ),
         ]
-    if board.mean is not None:
+    if getattr(board, "class_scores", None) is not None:
+        parts += _of_classes(board, names)
+    elif board.mean is not None:
         chosen = _largest(np.abs(board.mean))
         shown = f"the {len(chosen)} largest of {d:,}" if len(chosen) < d else "all of them"
         parts += [
@@ -53,7 +56,7 @@ def published(board: Any) -> Html:
         ]
     else:
         parts.append(paragraph(f"No shared coefficients are published; the shared intercept is {board.intercept:.4g}."))
-    parts += _prior(board)
+    parts += [] if getattr(board, "class_scores", None) is not None else _prior(board)
     if statement.private and statement.events:
         parts += [element("h3", "What the noise hides"), hidden(statement, statement.n_users)]
     return section("published", "What is published", *parts)
@@ -77,6 +80,37 @@ def sharing(statement: Any) -> Html:
 def _largest(sizes: np.ndarray) -> np.ndarray:
     """Positions of the largest, in the order of the table."""
     return np.sort(np.argsort(-sizes, kind="stable")[:MOST])
+
+
+def _of_classes(board: Any, names: list[str]) -> list[Html]:
+    """Shared scores of several classes, and how far people's own differ from them."""
+    coef, intercepts = scores_by_class(board.class_scores)
+    classes, chosen = [str(name) for name in board.classes], _largest(np.abs(coef).max(axis=1))
+    shown = (
+        f"the {len(chosen)} features that count most, of {len(coef):,}" if len(chosen) < len(coef) else "all features"
+    )
+    rows = [
+        (name, f"{level:.4g}", f"{spread:.4g}")
+        for name, level, spread in zip(classes, intercepts, spread_by_class(board.spread), strict=True)
+    ]
+    return [
+        element("h3", "Shared scores of classes"),
+        figure(
+            heat_map([names[i] for i in chosen], classes, coef[chosen], "Coefficients: features by classes"),
+            f"What one more unit of a feature adds to the score of each class, {shown}; the class with the highest score is the"
+            " likeliest. The larger a square, the more; the colour is the sign.",
+        ),
+        paragraph(
+            "Everybody has intercepts of her own beside these, from her own rows; who has few is pulled to the shared ones"
+            " by how far people differ."
+        ),
+        table(
+            "Classes: shared intercepts, and the standard deviation of people's own",
+            ("class", "shared intercept", "people's own"),
+            rows,
+            numbers=(1, 2),
+        ),
+    ]
 
 
 def _prior(board: Any) -> list[Html]:

@@ -34,11 +34,10 @@ from commonground.threads import each
 _TOGETHER = 64  # sums of chunks, added up before their sum is added to others
 _WILD = 1e8  # squared norm of moments
 _PEOPLE = 256  # whose rows stay in the cache between two reads
+Reader = Callable[[Block], tuple[np.ndarray, np.ndarray]]  # a chunk → factors of its rows, moments of its people
 
 
-def _reader(
-    model: SharedModel, of_mean: bool, coordinates: Coordinates, scaled: bool = True
-) -> Callable[[Block], tuple[np.ndarray, np.ndarray]]:
+def _reader(model: SharedModel, of_mean: bool, coordinates: Coordinates, scaled: bool = True) -> Reader:
     """What gives the factors of a chunk's rows and the moments of its people."""
     assert model.spread is not None
     q, own = len(model.spread), int(model.own_intercept)
@@ -81,46 +80,52 @@ class PosteriorGradients(Statistic[BinnedSums]):
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        return self._binned(block, *(self._of_sparse(block) if block.sparse else self._of_dense(block, Coordinates())))
+        return self._of(block, Coordinates())
 
     def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> BinnedSums:
-        return self._binned(block, *self._of_dense(block, Coordinates(transform, centre)))
+        return self._of(block, Coordinates(transform, centre))
 
-    def _binned(self, block: Block, counts: np.ndarray, raw: np.ndarray, unit: np.ndarray) -> BinnedSums:
-        return BinnedSums(_folded(counts), _folded(raw), _folded(unit), self.lowest, block.n_users)
+    def _of(self, block: Block, coordinates: Coordinates) -> BinnedSums:
+        read, columns = _reader(self.model, self.of_mean, coordinates), 1 if self.of_mean else self.model.rank
+        return gradient_sums(block, read, columns, float(self.constant), self.lowest, coordinates)
 
-    def _of_dense(self, block: Block, coordinates: Coordinates) -> Any:
-        constant, d = float(self.constant), block.X.shape[1]
-        read, turn = _reader(self.model, self.of_mean, coordinates), coordinates.for_kernels(d)
-        columns = 1 if self.of_mean else self.model.rank
-        shape = columns, d + (constant != 0.0)
 
-        def sums(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            factors, _ = read(some)
-            counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, *shape)), np.zeros((1, WINDOW, *shape))
-            how = (
-                some.offsets,
-                factors,
-                constant,
-                some.person_weights,
-                self.lowest,
-                *turn,
-                np.empty(shape),
-                np.empty(shape),
-            )
-            dense_sums(some.X, *how, counts[0], raw[0], unit[0])
-            return counts, raw, unit
+def gradient_sums(
+    block: Block, read: Reader, columns: int, constant: float, lowest: int, coordinates: Coordinates
+) -> BinnedSums:
+    """Sums by size of everybody's gradient Σ f xᵀ, for the factors f, (rows, columns), that ``read`` gives of a chunk."""
+    sums = (
+        _of_sparse(block, read, constant, lowest)
+        if block.sparse
+        else _of_dense(block, read, columns, constant, lowest, coordinates)
+    )
+    counts, raw, unit = (_folded(parts) for parts in sums)
+    return BinnedSums(counts, raw, unit, lowest, block.n_users)
 
-        return over_chunks(block, sums, people=_PEOPLE, doubles=False, enlarge=False)
 
-    def _of_sparse(self, block: Block) -> Any:
-        factors, _ = over_chunks(block, _reader(self.model, self.of_mean, Coordinates()))
-        X: Any = block.X.astype(np.float64, copy=False)
-        rows = X.indptr, X.indices, X.data, X.shape[1], block.offsets
-        how = factors, float(self.constant), block.person_weights, self.lowest, WINDOW
-        lanes = each(lambda lane: sparse_sums(lane, *rows, *how), range(LANES))
-        counts, raw, unit = (np.stack(parts) for parts in zip(*lanes, strict=True))
-        return counts, np.ascontiguousarray(raw.transpose(0, 1, 3, 2)), np.ascontiguousarray(unit.transpose(0, 1, 3, 2))
+def _of_dense(block: Block, read: Reader, columns: int, constant: float, lowest: int, coordinates: Coordinates) -> Any:
+    d = block.X.shape[1]
+    turn, shape = coordinates.for_kernels(d), (columns, d + (constant != 0.0))
+
+    def sums(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        factors, _ = read(some)
+        counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, *shape)), np.zeros((1, WINDOW, *shape))
+        room = np.empty(shape), np.empty(shape)
+        how = some.offsets, factors, constant, some.person_weights, lowest, *turn, *room
+        dense_sums(some.X, *how, counts[0], raw[0], unit[0])
+        return counts, raw, unit
+
+    return over_chunks(block, sums, people=_PEOPLE, doubles=False, enlarge=False)
+
+
+def _of_sparse(block: Block, read: Reader, constant: float, lowest: int) -> Any:
+    factors, _ = over_chunks(block, read)
+    X: Any = block.X.astype(np.float64, copy=False)
+    rows = X.indptr, X.indices, X.data, X.shape[1], block.offsets
+    how = factors, constant, block.person_weights, lowest, WINDOW
+    lanes = each(lambda lane: sparse_sums(lane, *rows, *how), range(LANES))
+    counts, raw, unit = (np.stack(parts) for parts in zip(*lanes, strict=True))
+    return counts, np.ascontiguousarray(raw.transpose(0, 1, 3, 2)), np.ascontiguousarray(unit.transpose(0, 1, 3, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +136,7 @@ class PosteriorMoments(Statistic[ConeSums]):
     e the mean square of her residuals against the noise. If prior and noise are right, Σ ξξᵀ = Σ H, Σ ξ = 0 and Σ e = Σ 1.
 
     What two people send is never at more than a right angle: e is not negative, matrices are positive but for rounding, which
-    takes at most 3 (``_as_good_as_positive``), and of ξ and ζ it is (ξᵀζ)² + ξᵀζ ≥ −1/4; the product 2·2 of the last entries
+    takes at most 3 (``as_good_as_positive``), and of ξ and ζ it is (ξᵀζ)² + ξᵀζ ≥ −1/4; the product 2·2 of the last entries
     outweighs both. Who sends no 2 sends nothing at all.
     """
 
@@ -154,15 +159,19 @@ class PosteriorMoments(Statistic[ConeSums]):
 
     def _of(self, block: Block, coordinates: Coordinates) -> ConeSums:
         assert self.model.spread is not None
-        clip_norm, read = self.reach(len(self.model.spread)), _reader(self.model, True, coordinates)
+        return clipped_moments(block, _reader(self.model, True, coordinates), self.reach(len(self.model.spread)))
 
-        def clipped(some: Block) -> np.ndarray:
-            moments = read(some)[1]
-            factors = clip_factors(squared_norms(moments), clip_norm) * some.person_weights
-            return np.asarray(factors @ np.where(factors[:, None] > 0.0, moments, 0.0))[None]
 
-        sums = over_chunks(block, clipped, people=_PEOPLE, doubles=False, enlarge=False)
-        return ConeSums(_folded(sums), clip_norm, block.n_users)
+def clipped_moments(block: Block, read: Reader, clip_norm: float) -> ConeSums:
+    """The sum of everybody's moments, which ``read`` gives of a chunk, each clipped; see ``PosteriorMoments``."""
+
+    def clipped(some: Block) -> np.ndarray:
+        moments = read(some)[1]
+        factors = clip_factors(squared_norms(moments), clip_norm) * some.person_weights
+        return np.asarray(factors @ np.where(factors[:, None] > 0.0, moments, 0.0))[None]
+
+    sums = over_chunks(block, clipped, people=_PEOPLE, doubles=False, enlarge=False)
+    return ConeSums(_folded(sums), clip_norm, block.n_users)
 
 
 @dataclass(frozen=True)

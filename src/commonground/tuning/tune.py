@@ -20,6 +20,7 @@ from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
+from commonground.estimators.capabilities import require
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
 from commonground.tally import tally
@@ -218,6 +219,7 @@ def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:
             f"{type(estimator).__name__} does not declare ε and δ, which a search divides among its fits. PrivateFedRep, "
             "PrivateFedRepClassifier, PrivateAltMin and SingleModel do."
         )
+    require(estimator._variant, {"evaluation": True})
     if not isinstance(users, Population) or isinstance(users, Unencoded) or not users.rows_are_here:
         raise InputError("give tune a Users object with its rows here: Users.from_arrays or Users.from_table.")
     if known.get("budgets") is not None or users.budgets is not None:

@@ -297,8 +297,7 @@ class PrivateAltMin(PersonalModel):
         """
         if self.loss != "logistic":
             raise InputError(f"probabilities need loss='logistic', this model has loss={self.loss!r}. Use predict.")
-        yes = 1.0 / (1.0 + np.exp(-np.clip(self.predict(X, users, strict=strict), -700, 700)))
-        return np.column_stack([1.0 - yes, yes])
+        return self._probabilities(X, users, strict)
 
 
 def _better_embedding(U: np.ndarray, system: MomentSystem, gradient: ClippedGradient, curvature: float) -> np.ndarray:

@@ -1,41 +1,51 @@
-"""Private FedRep for yes-or-no labels, with scikit-learn's habits of classifiers."""
+"""Private FedRep for yes-or-no labels and for several classes, with scikit-learn's habits of classifiers."""
 
 from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from commonground.billboard.board import Billboard
+from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.errors import InputError
+from commonground.estimators.fedrep.classes import class_recipe
 from commonground.estimators.fedrep.private_fedrep import PrivateFedRep
 from commonground.gate import Gate
-from commonground.heads.table import probabilities
+from commonground.heads.kinds import ClassHeads
+from commonground.steps.square_releases import check_square_release
+
+YES_OR_NO = (0, 1)
+RANK = 2  # where two classes are told apart and nobody asks for another
 
 
 class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
-    """Personalised yes-or-no answers with a shared low-dimensional embedding, private for every person.
+    """Personalised classes with a shared model and an own part for everybody, private for every person.
 
-    ``PrivateFedRep(loss="logistic")`` that knows the names of its classes: person j's log-odds are those of a shared linear model
+    Two classes: ``PrivateFedRep(loss="logistic")`` that knows their names. Person j's log-odds are those of a shared linear model
     plus (Uᵀx)ᵀv_j and an intercept of her own, and her part is the posterior mode given the released prior, by Laplace's
-    approximation. Probabilities are averaged over what is not known of her part, so who has few rows is not told more than is
-    known.
+    approximation. Three classes and more: shared linear scores of all classes plus class intercepts of her own, of the same kind
+    (``fedrep.classes``); directions of her own are for two classes only. Probabilities are averaged over what is not known of her
+    part, so who has few rows is not told more than is known.
 
     Parameters
     ----------
-    rank : int or "auto", default=2
-        The number of shared directions; 0 for a shared model and own intercepts.
+    rank : int, "auto" or None, default=None
+        The number of shared directions; 0 for a shared model and own intercepts, which is all there is for three classes and
+        more. None: 2 for two classes, else 0.
     epsilon, delta : float, default=1.0 and 1e-6
         The budget for everything that is published, per person.
-    classes : tuple of two, default=(0, 1)
-        What labels are called, no first. Public: declared, never looked up in the data.
+    classes : tuple of two or more, default=(0, 1)
+        What labels are called; of two, no first. Public: declared, never looked up in the data. The default gives way to the
+        values that a schema lists for a label that is a category.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all, as in ``PrivateFedRep``.
     fit_intercept : bool, default=True
-        Give each person an intercept of her own (local, free).
+        Give each person an intercept of her own (local, free); one for each class where there are several, which need it.
     shared_mean : bool, default=True
-        Release a shared linear model of log-odds, too (paid for).
+        Release a shared linear model of log-odds, too (paid for); several classes need it.
     n_rounds : int or None, default=None
-        Gradient rounds; None: from releases, 7 to 18.
+        Gradient rounds; None: from releases, 7 to 18; 4 for three classes and more.
     keep_heads : bool, default=True
         Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : {"cpu", "cuda"}, default="cpu"
@@ -49,14 +59,15 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
 
     Attributes
     ----------
-    classes_ : array of shape (2,)
-        No and yes.
+    classes_ : array of shape (n_classes,)
+        No and yes, or all classes in the order in which they were declared.
     billboard_ : Billboard
-        All that is published: the shared part, as log-odds, and the statement of what it cost everybody.
+        All that is published: the shared part, as log-odds or scores of classes, and the statement of what it cost everybody.
     heads_ : HeadTable or None
         Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
     own_intercepts_ : array of shape (n_users,), or None
-        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
+        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is. Of several classes they are
+        ``heads_``.
     own_models_ : OwnModels or None
         Of nobody; None where ``heads_`` is.
     user_ids_ : array of shape (n_users,), or None
@@ -68,8 +79,10 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
 
     Notes
     -----
-    **Guarantee.** That of ``PrivateFedRep``'s default recipe (``fedrep.default``), of labels that are read as yes (above zero) or
-    no: the same releases with the same sensitivities, but for the spread of labels, which is known.
+    **Guarantee.** Of two classes, that of ``PrivateFedRep``'s default recipe (``fedrep.default``), of labels that are read as yes
+    (above zero) or no: the same releases with the same sensitivities, but for the spread of labels, which is known. Of several,
+    that of ``fedrep.classes``: the unit is a person with all her rows, replaced by any other; what she sends for all classes
+    together is one vector, clipped as a whole. The classes are declared, and cost nothing.
 
     Examples
     --------
@@ -80,15 +93,23 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
     >>> model = cg.PrivateFedRepClassifier(rank=2, epsilon=2.0, classes=("no", "yes"), simulation_seed=1)
     >>> model.fit(block.X, y, users=ids).score(block.X, y, users=ids) > 0.8
     True
+
+    Three classes:
+
+    >>> y = np.array(["low", "middle", "high"])[np.digitize(block.X[:, 0], [-0.5, 0.5])]
+    >>> model = cg.PrivateFedRepClassifier(epsilon=2.0, classes=("low", "middle", "high"), simulation_seed=1)
+    >>> p = model.fit(block.X, y, users=ids).predict_proba(block.X[:4], users=ids[:4])
+    >>> p.shape, p.sum(axis=1).round(6).tolist(), model.score(block.X, y, users=ids) > 0.6
+    ((4, 3), [1.0, 1.0, 1.0, 1.0], True)
     """
 
     def __init__(
         self,
-        rank: int | Literal["auto"] = 2,
+        rank: int | Literal["auto"] | None = None,
         epsilon: float = 1.0,
         delta: float = 1e-6,
         *,
-        classes: Any = (0, 1),
+        classes: Any = YES_OR_NO,
         budgets: Any = None,
         fit_intercept: bool = True,
         shared_mean: bool = True,
@@ -100,7 +121,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         user: Any = None,
     ) -> None:
         super().__init__(
-            rank, epsilon, delta, budgets=budgets, fit_intercept=fit_intercept, shared_mean=shared_mean, loss="logistic",
+            rank, epsilon, delta, budgets=budgets, fit_intercept=fit_intercept, shared_mean=shared_mean, loss="logistic",  # type: ignore[arg-type]
             n_rounds=n_rounds, local_choice=False, keep_heads=keep_heads, device=device, simulation_seed=simulation_seed,
             verbose=verbose, user=user,
         )  # fmt: skip
@@ -110,7 +131,10 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         self, X: Any, y: Any = None, users: Any = None, *, ledger: Any = None, checkpoint: Any = None, start: Any = None,
         gate: Any = Gate,
     ) -> Self:  # fmt: skip
-        """As ``PrivateFedRep.fit``; every label is one of the two ``classes``. In a ``Users`` object, yes is above zero.
+        """As ``PrivateFedRep.fit``; every label is one of the ``classes``.
+
+        In a ``Users`` object, of two classes yes is above zero; of several, labels are their places: 0, 1, 2, …, as a schema
+        writes the values of a category.
 
         Parameters
         ----------
@@ -123,7 +147,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         checkpoint : str or os.PathLike, default=None
             A file from which an interrupted fit goes on.
         start : Billboard, default=None
-            An earlier billboard to go on from.
+            An earlier billboard to go on from; not for several classes.
         gate : callable, default=Gate
             For audits.
 
@@ -131,15 +155,61 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         -------
         self
         """
-        if len(self.classes) != 2 or self.classes[0] == self.classes[1]:
-            raise InputError(f"classes of PrivateFedRepClassifier must be two different labels, got {self.classes!r}.")
-        self.classes_ = np.asarray(self.classes)
+        self.classes_ = np.asarray(declared_classes(self.classes, X))
         if y is not None and not isinstance(X, Population):
             y = self._labels_in(y)
+        elif isinstance(X, Population) and self._several and X.rows_are_here:
+            _require_places(X, len(self.classes_))
         return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
 
+    @property
+    def _several(self) -> bool:
+        return len(getattr(self, "classes_", self.classes)) > 2
+
+    @property
+    def _variant(self) -> str:
+        return "PrivateFedRepClassifier, several classes" if self._several else super()._variant
+
+    @property
+    def _rank(self) -> int | Literal["auto"]:
+        return (0 if self._several else RANK) if self.rank is None else self.rank
+
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
+        return self._publish_classes(users, gate) if self._several else super()._publish(users, gate)
+
+    def _publish_classes(self, users: Population, gate: Gate) -> Billboard:
+        kind = ClassHeads(tuple(self.classes_.tolist()))
+        if self._rank not in (0, "auto") or not (self.fit_intercept and self.shared_mean):
+            raise InputError(
+                f"several classes have a shared model and own class intercepts, and no directions yet: rank must be 0 or None, "
+                f"fit_intercept and shared_mean True; got {self.rank!r}, {self.fit_intercept!r} and {self.shared_mean!r}. One "
+                "class against the rest has directions: classes=('other', 'this')."
+            )
+        if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
+            raise InputError(f"n_rounds must be None or an integer >= 1, got {self.n_rounds!r}.")
+        if not users.sparse:
+            check_square_release(users.n_features, users.n_features, "PrivateFedRepClassifier")
+        budget, users = self._declared(users)
+        model = class_recipe(users, len(self.classes_), self.n_rounds, budget, gate, self.verbose)
+        statement = Statement.of_fit(
+            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=0, loss="logistic",
+            classes=len(self.classes_),
+        )  # fmt: skip
+        return Billboard(
+            embedding=np.zeros((users.n_features, 0)),
+            mean=None,
+            intercept=0.0,
+            fit_intercept=True,
+            feature_names=users.feature_names,
+            statement=statement,
+            head_kind=kind,
+            spread=model.spread,
+            noise=1.0,
+            class_scores=np.vstack([model.coef, model.intercept]),
+        )
+
     def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
-        """The likelier class of each row, by its person's own head.
+        """The likeliest class of each row, by its person's own head.
 
         Parameters
         ----------
@@ -153,10 +223,11 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         -------
         array of shape (n_rows,)
         """
-        return self.classes_[(self.decision_function(X, users, strict=strict) > 0.0).astype(int)]
+        found = self.decision_function(X, users, strict=strict)
+        return self.classes_[found.argmax(axis=1) if found.ndim == 2 else (found > 0.0).astype(int)]
 
     def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """The log-odds of yes.
+        """The log-odds of yes; of several classes, the logarithm of each one's probability.
 
         Parameters
         ----------
@@ -168,12 +239,12 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
 
         Returns
         -------
-        array of shape (n_rows,)
+        array of shape (n_rows,), or (n_rows, n_classes)
         """
         return np.asarray(super().predict(X, users, strict=strict))
 
     def predict_proba(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """Probabilities of no and yes, averaged over what is not known of a person's head.
+        """Probabilities of the classes, averaged over what is not known of a person's head.
 
         Parameters
         ----------
@@ -185,9 +256,9 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
 
         Returns
         -------
-        array of shape (n_rows, 2)
+        array of shape (n_rows, n_classes)
         """
-        return probabilities(*super().predict(X, users, strict=strict, return_std=True))
+        return self._probabilities(X, users, strict)
 
     def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
         """The share of rows whose class is right.
@@ -208,6 +279,8 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         return float(np.average(self.predict(X, users=users) == np.asarray(y), weights=sample_weight))
 
     def _labels_in(self, y: Any) -> np.ndarray:
+        if self._several:
+            return ClassHeads(tuple(self.classes_.tolist())).places(y)
         labels = np.asarray(y).ravel()
         yes, no = labels == self.classes_[1], labels == self.classes_[0]
         if not (yes | no).all():
@@ -216,3 +289,47 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
                 f"{int((~(yes | no)).sum())} of {len(labels)} are not. Name yours: classes=('no', 'yes')."
             )
         return yes.astype(np.float64)
+
+
+def declared_classes(classes: Any, X: Any) -> tuple[Any, ...]:
+    """What is declared: by the estimator or, where it leaves that open, by the schema of people's table.
+
+    Parameters
+    ----------
+    classes : sequence
+        Of the estimator.
+    X : object
+        What ``fit`` was given.
+
+    Returns
+    -------
+    tuple
+        Of two or more different names.
+    """
+    names = tuple(np.asarray(classes).ravel().tolist()) if not isinstance(classes, list | tuple) else tuple(classes)
+    if len(names) < 2 or len(set(names)) < len(names):
+        raise InputError(f"classes of PrivateFedRepClassifier must be two or more different labels, got {classes!r}.")
+    schema = X.schema if isinstance(X, Population) else None
+    if schema is None or schema.label.kind != "category":
+        return names
+    listed = tuple(schema.label.values)
+    if names == YES_OR_NO and len(listed) >= 2:
+        return listed
+    if names != listed:
+        raise InputError(
+            f"the schema lists the classes {', '.join(map(repr, listed))} of {schema.label.name!r}, and classes= others, or "
+            "another order. Leave classes= out."
+        )
+    return names
+
+
+def _require_places(people: Population, n_classes: int) -> None:
+    """An error where a label is no place of a class, before anything is spent; the operator's own look at her rows."""
+    for block in people.blocks():
+        with np.errstate(invalid="ignore"):
+            places = (block.y >= 0) & (block.y < n_classes) & (block.y == np.floor(block.y))
+        if not places.all():
+            raise InputError(
+                f"labels of a Users object are places of the {n_classes} classes, 0 to {n_classes - 1}, and some are not. Give "
+                "fit(X, y, users=ids) with labels by name, or a schema whose label is a category with these values."
+            )

@@ -161,8 +161,13 @@ class PrivateFedRep(PersonalModel):
         return "PrivateFedRep, rank='auto'" if self._finds_rank else "PrivateFedRep"
 
     @property
+    def _rank(self) -> int | Literal["auto"]:
+        """The number of directions that is asked for."""
+        return self.rank
+
+    @property
     def _finds_rank(self) -> bool:
-        return isinstance(self.rank, str) and self.rank == "auto"
+        return isinstance(self._rank, str) and self._rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         if self.loss not in LOSSES[:2] or (self.loss == "logistic" and self.recipe == "paper"):
@@ -171,7 +176,7 @@ class PrivateFedRep(PersonalModel):
             )
         if not self._finds_rank or self.recipe == "paper":
             least = 0 if self.recipe != "paper" and (self.shared_mean or self.fit_intercept) else 1
-            check_rank(self.rank, users.n_features, "PrivateFedRep", least)
+            check_rank(self._rank, users.n_features, "PrivateFedRep", least)
         if not users.sparse:
             check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
@@ -207,7 +212,7 @@ class PrivateFedRep(PersonalModel):
         """Which of the recipes trains, from public numbers alone."""
         if self.recipe == "paper":  # has neither a mean nor intercepts
             settings = self.paper_settings or PaperSettings()
-            return SharedModel(paper_embedding(users, int(self.rank), budget, gate, settings))
+            return SharedModel(paper_embedding(users, int(self._rank), budget, gate, settings))
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
         how = budget, gate, self.verbose
@@ -215,8 +220,8 @@ class PrivateFedRep(PersonalModel):
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
             parts = self.fit_intercept, self.shared_mean, logistic
             if start is None:
-                return default_recipe(users, self.rank, *parts, self.n_rounds, *how)
-            old = model_of(start, self.rank, *parts)
+                return default_recipe(users, self._rank, *parts, self.n_rounds, *how)
+            old = model_of(start, self._rank, *parts)
             if old.spread is None:
                 raise InputError(
                     "start= has no prior of heads, by which people's own parts are averaged out. Start from a board that this "
@@ -224,10 +229,10 @@ class PrivateFedRep(PersonalModel):
                 )
             return default_recipe(users, old.rank, *parts, self.n_rounds, *how, old)
         if start is not None:
-            old = model_of(start, self.rank, False, False, False)
+            old = model_of(start, self._rank, False, False, False)
             return recipe_for_many(users, old.rank, self.n_rounds, *how, old)
-        k = EXPECTED_RANK if self._finds_rank else int(self.rank)
+        k = EXPECTED_RANK if self._finds_rank else int(self._rank)
         known = information(users.total_weight, users.n_features, k, budget.mu)
         if known < MANY_PEOPLE_FROM and self.n_rounds is None:
-            return recipe_for_few(users, self.rank, known, *how)
-        return recipe_for_many(users, self.rank, self.n_rounds, *how)
+            return recipe_for_few(users, self._rank, known, *how)
+        return recipe_for_many(users, self._rank, self.n_rounds, *how)

@@ -58,8 +58,8 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
                 continue
         for c in range(q):
             used += 1.0 - noise * inverse[c, c]
-        if _as_good_as_positive(inverse, noise, H, factor):
-            _moments_in_place(xi, H, moments[j])
+        if as_good_as_positive(inverse, noise, H, factor):
+            moments_in_place(xi, H, moments[j])
             residual = squares / (m * noise) + used / m if log_odds is None else 1.0
             moments[j, 3 * half + q] = NOISE_WEIGHT * max(residual, 0.0)
             moments[j, 3 * half + q + 1] = NOISE_WEIGHT
@@ -100,7 +100,7 @@ def posterior_factors(products, y, offsets, own, intercept, L, noise, log_odds, 
 
 
 @kernel(error_model="numpy", inline="always")
-def _as_good_as_positive(inverse, noise, H, L):  # type: ignore[no-untyped-def]
+def as_good_as_positive(inverse, noise, H, L):  # type: ignore[no-untyped-def]
     """H = 1 − s² (s² + WᵀW)⁻¹, and whether it is as it should be but for rounding: H + 1/q positive, of trace at most q.
 
     Rows of huge numbers along nearly one line make it anything. Of two matrices that pass, tr(HG) ≥ −2 − 1/q ≥ −3, which the
@@ -129,7 +129,7 @@ def _as_good_as_positive(inverse, noise, H, L):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy", inline="always")
-def _moments_in_place(xi, H, moments):  # type: ignore[no-untyped-def]
+def moments_in_place(xi, H, moments):  # type: ignore[no-untyped-def]
     """The halves, off-diagonals times √2, of ξξᵀ, H and H²; and ξ."""
     q = xi.shape[0]
     half, at = q * (q + 1) // 2, 0
