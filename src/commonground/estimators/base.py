@@ -322,7 +322,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
     @property
     def _rank(self) -> Any:
         """How many directions are asked for, where an estimator has any."""
-        return getattr(self, "rank", 0)
+        return self.rank
 
     @property
     def _variant(self) -> str:

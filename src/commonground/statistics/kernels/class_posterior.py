@@ -69,9 +69,9 @@ def class_posterior_in_place(scores, y, m, A, V, r, L, inverse, xi):  # type: ig
                 r[i, c] = (1.0 if y[i] == c else 0.0) - p
                 for a in range(q):
                     g[a] += r[i, c] * A[c, a]
-        if not precision_factor(V, m * n_classes, 1.0, L):
+        if not precision_factor(V, m * n_classes, q, 1.0, L):
             return False
-        inverse_from_factor(L, inverse)
+        inverse_from_factor(L, q, inverse)
         if step == MOST_STEPS - 1:
             break
         moved, lowest, highest = 0.0, math.inf, -math.inf
