@@ -68,6 +68,16 @@ def test_a_person_of_whom_all_is_known_has_the_softmax_of_her_scores() -> None:
     np.testing.assert_allclose(np.exp(found), expected, rtol=1e-12)
 
 
+def test_every_row_is_answered_by_what_is_known_of_its_own_person() -> None:
+    block = people(6, n_users=4)
+    parts, doubts = fit_class_heads(block, SCORES, MODEL.spread)
+    X, who = np.random.default_rng(4).standard_normal((12, len(MODEL.coef))), np.tile([2, -1, 0, 3], 3)
+    together = class_log_probabilities(X, SCORES, MODEL.spread, who, parts, doubts)
+    for i in range(12):
+        alone = class_log_probabilities(X[i : i + 1], SCORES, MODEL.spread, who[i : i + 1], parts, doubts)
+        np.testing.assert_array_equal(together[i], alone[0])
+
+
 def test_probabilities_are_the_average_over_what_is_not_known() -> None:
     """Against 200,000 draws, for strangers; standard deviations of contrasts are up to 1.7 here."""
     rng, B, X = np.random.default_rng(0), contrasts(K), np.random.default_rng(1).standard_normal((20, len(MODEL.coef)))

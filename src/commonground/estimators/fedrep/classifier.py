@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
+from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
 from commonground.estimators.fedrep.classes import class_recipe
 from commonground.estimators.fedrep.private_fedrep import PrivateFedRep
@@ -158,7 +159,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         self.classes_ = np.asarray(declared_classes(self.classes, X))
         if y is not None and not isinstance(X, Population):
             y = self._labels_in(y)
-        elif isinstance(X, Population) and self._several and X.rows_are_here:
+        elif isinstance(X, Population) and self._several and X.rows_are_here and not isinstance(X, Unencoded):
             _require_places(X, len(self.classes_))
         return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
 
