@@ -45,7 +45,13 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("number", "moments"), [(signal.SIGINT, MOMENTS), (signal.SIGTERM, MOMENTS[2:3])], ids=["Ctrl-C", "SIGTERM"]
+    ("number", "moments"),
+    [
+        pytest.param(signal.SIGINT, MOMENTS[1::2], id="Ctrl-C"),
+        pytest.param(signal.SIGTERM, MOMENTS[2:3], id="SIGTERM"),
+        pytest.param(signal.SIGINT, MOMENTS[::2], id="Ctrl-C at other moments", marks=pytest.mark.slow),
+        pytest.param(signal.SIGTERM, MOMENTS, id="SIGTERM at all moments", marks=pytest.mark.slow),
+    ],
 )
 def test_an_interrupted_training_says_so_and_gives_back_what_it_did_not_spend(
     number: signal.Signals, moments: list[tuple[int, float]], table: Path, tmp_path: Path

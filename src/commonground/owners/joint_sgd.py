@@ -325,6 +325,11 @@ class JointSGDClassifier(ClassifierMixin, _JointSGD):
             "classes : sequence, default=(0, 1)\n    All classes there can be: which occur is private.\nepsilon, delta :",
             1,
         )
+        .replace(
+            "n_features_in_ : int",
+            "classes_ : ndarray\n    The classes, in the order in which they were named.\nn_features_in_ : int",
+            1,
+        )
     )
     _errors, _solve = staticmethod(classification_errors), staticmethod(cross_entropy_fit)
 
