@@ -212,11 +212,15 @@ def _sample(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> Pe
     return _ridge_for_budgets("sample", claim, users, seed, watch)
 
 
+def _pure_statistics(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _ridge_for_budgets("statistics", claim, users, seed, watch)
+
+
 def _ridge_for_budgets(method: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """L2-Laplace noise, δ = 0; the target has half of the others' ε."""
     return PersonalBudgetRidge(
         method, alpha=1e3, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0),  # so strong that one label moves all of θ
-        budgets=_half_for_the_target(claim, users), simulation_seed=seed, fit_intercept=False,
+        budgets=_half_for_the_target(claim, users), delta=0.0, simulation_seed=seed, fit_intercept=False,
     ).fit(users, gate=watch.gate)  # fmt: skip
 
 
@@ -279,6 +283,7 @@ RECIPES = {
         Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _logistic),
         Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _huber),
         Recipe("ridge-reweight", "PersonalBudgetRidge, method='reweight', half of the others' ε", "corners", _reweight),
+        Recipe("ridge-pure", "PersonalBudgetRidge, δ = 0, half of the others' ε", "corners", _pure_statistics),
         Recipe("ridge-sample", "PersonalBudgetRidge, method='sample', half of the others' ε", "corners", _sample),
         Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
         Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from commonground.accounting.budgets import Budget
+from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
@@ -24,6 +24,8 @@ from commonground.statistics.moments import PublicScale, RowMoments
 DEPARTURES = (
     "Features and labels are clipped to public bounds; printed: assumed to lie in them, and scaled by the data's own range.",
     "Theorem 2.3's bound B on the coefficients is enforced by solving inside that ball; printed: assumed of every data set.",
+    "The sensitivity is tighter: both halves of a replaced person together, and the longest ridge solution itself "
+    "(clipping/ridge.py, gradient_gap): from a quarter of the printed noise, 0.37 at d = 12 and λ = 1.",
     '"sample" divides by the expected number of people drawn, which is public; printed: by the number drawn, which the noise '
     "then tells (commonground reproduce p3-table13 shows both).",
     "A person may have several rows: her rows' mean counts as one.",
@@ -44,7 +46,7 @@ class PersonalBudgetRidge(PersonalModel):
     Parameters
     ----------
     method : {"statistics", "reweight", "sample", "uniform"}, default="statistics"
-        "statistics" (ours): noisy second moments, each person's scaled to her budget; (ε_i, δ).
+        "statistics" (ours): noisy second moments, each person's scaled to her budget; (ε_i, δ), or ε_i with ``delta=0``.
         "reweight" (PDP-OP): the ridge solution with weights ∝ ε_i plus L2-Laplace noise; ε_i, δ = 0.
         "sample" (Jorgensen et al.): people drawn with a probability that rises with ε_i, then the same at one level.
         "uniform": everybody at the smallest ε.
@@ -57,12 +59,12 @@ class PersonalBudgetRidge(PersonalModel):
         Everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where each row
         is a person), or one number. Who has 0 takes no part. None: those of the table.
     delta : float or None, default=None
-        Of "statistics"; None means 1e-6. The other methods have δ = 0.
+        Of "statistics"; None means 1e-6, and 0 pure ε with L2-Laplace noise. The other methods have δ = 0.
     threshold : {"max", "mean"} or float, default="max"
         Of "sample": "max" or "mean" of the budgets, or a number.
     coefficient_bound : float or None, default=None
         P3's B for "reweight", "sample" and "uniform": a public bound on ‖θ‖ in scaled units, kept to by solving within that
-        ball. None: B(λ), which no ridge solution exceeds.
+        ball. None: the length that no ridge solution exceeds.
     fit_intercept : bool, default=True
         Shared, as one more feature that is always 1.
     simulation_seed : int or None, default=None
@@ -94,11 +96,12 @@ class PersonalBudgetRidge(PersonalModel):
 
     **Guarantee.** Unit: one person with all her rows (without ``users=`` each row is a person). Neighbours: her data replaced
     by any other; n and everybody's ε are public. One quantity reads data. "reweight", "uniform": θ, which moves by at most
-    2√d(1 + √d·B)/λ · w_i/Σw in L2 norm, w_i = ε_i/ε_max; noise of density ∝ exp(−η‖z‖) with η = ε_max over the largest of
-    these. "sample": the same θ of those drawn, at level t; a person drawn with probability π = (e^ε_i − 1)/(e^t − 1) then has
-    log(1 + π(e^t − 1)) = ε_i, since both replacing and leaving out one of those drawn moves θ by at most that much.
-    "statistics": Σ w_i mean z zᵀ with w_i = μ_i/μ_max and ‖z‖² ≤ r² by the public bounds (√2 r² in Frobenius norm, through
-    the symmetric half), Gaussian. Scaling, ridge and repair use public or released numbers only.
+    g/λ · w_i/Σw in L2 norm, g = ``clipping.ridge.gradient_gap`` (at most P3's 2√d(1 + √d·B)), w_i = ε_i/ε_max; noise of density
+    ∝ exp(−η‖z‖) with η = ε_max over the largest of these. "sample": the same θ of those drawn, at level t; a person drawn with
+    probability π = (e^ε_i − 1)/(e^t − 1) then has log(1 + π(e^t − 1)) = ε_i, since both replacing and leaving out one of those
+    drawn moves θ by at most that much. "statistics": Σ w_i mean z zᵀ with w_i = μ_i/μ_max and ‖z‖² ≤ r² by the public bounds
+    (√2 r² in Frobenius norm, through the symmetric half), Gaussian; with δ = 0 L2-Laplace and w_i = ε_i/ε_max. Scaling, ridge
+    and repair use public or released numbers only.
 
     Examples
     --------
@@ -166,7 +169,7 @@ class PersonalBudgetRidge(PersonalModel):
         if self.method not in METHODS:
             raise InputError(f"method of PersonalBudgetRidge must be one of {', '.join(METHODS)}, got {self.method!r}.")
         delta = 0.0 if self.method != "statistics" else DEFAULT_DELTA if self.delta is None else self.delta
-        if self.method == "statistics":
+        if delta != 0.0:
             check_budget(1.0, delta, users.n_users)
         found = personal_budgets(self.budgets, users, delta, in_order)
         if found is None:
@@ -192,7 +195,6 @@ class PersonalBudgetRidge(PersonalModel):
             raise InputError(f"alpha of PersonalBudgetRidge must be a finite number > 0, got {self.alpha!r}.")
         budget = self._budget()
         if self.method == "statistics":
-            assert isinstance(budget, Budget)
             scale = centred_scale(low, high, label_low, label_high, self.fit_intercept)
             theta = _released_statistics(users.weighted(budgets.weights), scale, self.alpha, budget, gate)
         else:
@@ -204,7 +206,7 @@ class PersonalBudgetRidge(PersonalModel):
             scale = unit_scale(low, high, label_low, label_high, self.fit_intercept)
             theta = self._output_perturbation(users, budgets, scale, gate)
         coef, intercept = scale.linear_model(theta)
-        noise = None if self.method == "statistics" else gate.randomness.floating_point_description
+        noise = gate.randomness.floating_point_description if isinstance(budget, PureBudget) else None
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),
             mean=coef,
@@ -294,7 +296,15 @@ class PersonalBudgetRidge(PersonalModel):
 
 
 def coefficient_radius(alpha: float, d: int) -> float:
-    """P3's B(λ): no ridge solution on x in [0, 1]^d, |y| ≤ 1 is longer."""
+    """The longest ridge solution on x in [0, 1]^d, |y| ≤ 1: the largest s/(s² + λ) for singular values s ≤ √d.
+
+    At most half of P3's B(λ) = min(1/√λ, √d/λ) where λ ≤ d.
+    """
+    return 0.5 / math.sqrt(alpha) if alpha <= d else math.sqrt(d) / (d + alpha)
+
+
+def printed_radius(alpha: float, d: int) -> float:
+    """P3's B(λ)."""
     return min(1.0 / math.sqrt(alpha), math.sqrt(d) / alpha)
 
 
@@ -331,16 +341,22 @@ def centred_scale(
 
 
 def _released_statistics(
-    users: Population, scale: PublicScale, alpha: float | None, budget: Budget, gate: Gate
+    users: Population, scale: PublicScale, alpha: float | None, budget: Budget | PureBudget, gate: Gate
 ) -> np.ndarray:
     """Ridge on the released second moment, repaired: what is known of it without noise put in, made positive."""
     moments = users.sum(RowMoments(scale))
     total = users.total_weight  # public, as budgets are
-    released = gate.release(moments.bounded("second moments"), budget.mu * (1 - 1e-9))
-    size = len(moments.value)
-    return ridge_from_statistics(
-        from_symmetric_half(released.value, size) / total, released.noise_std / total, scale, alpha
-    )
+    private, size = moments.bounded("second moments"), len(moments.value)
+    if isinstance(budget, PureBudget):
+        pure = gate.perturb(private, budget.epsilon * (1 - 1e-9))
+        half, noise_std = (
+            pure.value,
+            pure.event.scale * math.sqrt(pure.event.entries + 1),
+        )  # of an entry: E‖z‖² = p(p + 1)
+    else:
+        gaussian = gate.release(private, budget.mu * (1 - 1e-9))
+        half, noise_std = gaussian.value, gaussian.noise_std
+    return ridge_from_statistics(from_symmetric_half(half, size) / total, noise_std / total, scale, alpha)
 
 
 def ridge_from_statistics(
@@ -375,7 +391,7 @@ def coefficient_error_bound(
     ``label_noise``. The three terms: the ridge's bias, the privacy noise, the labels' noise.
     """
     epsilons = np.asarray(epsilons, dtype=np.float64)
-    radius = coefficient_radius(alpha, d) if coefficient_bound is None else coefficient_bound
+    radius = printed_radius(alpha, d) if coefficient_bound is None else coefficient_bound
     rate = alpha * epsilons.sum() / (2 * math.sqrt(d) * (1 + math.sqrt(d) * radius))
     weights = epsilons / epsilons.sum()
     bias = true_norm / (1 + smallest_eigenvalue / alpha)
