@@ -58,6 +58,7 @@ def test_who_makes_a_gate() -> None:
         "estimators/base.py",
         "evaluation/evaluate.py",
         "federated/node.py",
+        "reproduce/lemmas.py",
         "reproduce/p2.py",
         "tuning/repeat.py",
         "tuning/split.py",

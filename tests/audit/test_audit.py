@@ -95,7 +95,7 @@ def test_real_noise_at_one_release() -> None:
 
 CHOICES = ("exponential", "exponential-paper", "margin")
 LAPLACE = ("ridge-reweight", "ridge-pure", "ridge-sample")
-SLOW = ("fedrep-refit", "fedrep-few", "federation-server", "federation-nodes")
+SLOW = ("fedrep-refit", "fedrep-few", "ridge-descent", "federation-server", "federation-nodes")
 SAME_RELEASES = ("fedrep-choice", "federation-server")  # as those of fedrep
 SUMS = tuple(recipe for recipe in RECIPES if recipe not in (*CHOICES, *LAPLACE, *SAME_RELEASES, "tuned"))
 

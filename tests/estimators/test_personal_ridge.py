@@ -101,9 +101,10 @@ def test_the_noise_is_that_of_the_theorem(method: str) -> None:
     X, y = rows(80)
     epsilons = cg.datasets.segmented_budgets(80, epsilons=(0.1, 0.3, 1.0))
     settings = {"budgets": epsilons, "alpha": 2.0, "threshold": "mean", **BOUNDS}
-    fits = [cg.PersonalBudgetRidge(method, simulation_seed=seed, **settings).fit(X, y) for seed in range(400)]
+    runs = 40 if method == "descent" else 400
+    fits = [cg.PersonalBudgetRidge(method, simulation_seed=seed, **settings).fit(X, y) for seed in range(runs)]
     spread = np.array([np.append(fit.billboard_.mean, fit.billboard_.intercept) for fit in fits])
-    if method == "statistics":
+    if method in ("statistics", "descent"):
         assert spread.std(axis=0).max() > 0
         return
     d = 4
@@ -243,6 +244,45 @@ def test_no_neighbour_moves_the_coefficients_further_than_is_charged(radius: flo
     assert 0.5 < furthest <= 1.0 + 1e-9
 
 
+def test_descent_is_gradient_descent() -> None:
+    """Against the slow version without noise; two rows of one person count as their mean, and clipping cuts her gradient."""
+    X, y = rows(60)
+    people = np.repeat(np.arange(59), [2, *[1] * 58])
+    epsilons = np.linspace(5e8, 1e9, 59)
+    model = cg.PersonalBudgetRidge(
+        "descent", 0.01, budgets=dict(enumerate(epsilons.tolist())), simulation_seed=1, **BOUNDS
+    ).fit(X, y, users=people)
+    weights = model._personal.weights  # type: ignore[union-attr]
+    Z, target, r2 = np.column_stack([X - 0.5, np.full(60, 0.5)]), y / 2, 3 / 4 + 1 / 4
+    theta, kept = np.zeros(4), []
+    for t in range(40):
+        total = np.zeros(4)
+        for person in range(59):
+            mine = people == person
+            g = np.mean(2 * (Z[mine] @ theta - target[mine])[:, None] * Z[mine], axis=0)
+            total += weights[person] * g * min(1.0, 0.2 * np.sqrt(r2) / np.linalg.norm(g))
+        theta = (theta - total / weights.sum() / r2) / (1 + 2 * 0.01 / r2)
+        kept += [theta] if t >= 20 else []
+    np.testing.assert_allclose(model.predict(X, users=people), 2 * (Z @ np.mean(kept, axis=0)), atol=1e-3)
+    events = model.billboard_.statement.events
+    assert len(events) == 40
+    assert events[0].sensitivity == pytest.approx(2 * 0.2 * np.sqrt(r2), rel=1e-6)
+
+
+def test_descent_is_better_than_statistics_where_labels_follow_features() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.random((3000, 10))
+    y = X @ np.linspace(-0.2, 0.2, 10) + 0.02 * rng.standard_normal(3000)
+    losses = {}
+    for method in ("statistics", "descent"):
+        fits = [
+            cg.PersonalBudgetRidge(method, budgets=0.5, simulation_seed=seed, **BOUNDS).fit(X, y) for seed in range(5)
+        ]
+        losses[method] = np.mean([np.mean((fit.predict(X) - y) ** 2) for fit in fits]) / y.var()
+    assert losses["descent"] < 0.7 * losses["statistics"]
+    assert losses["descent"] < 0.5
+
+
 def test_with_no_delta_the_statistics_are_pure() -> None:
     """The noise of an entry has the standard deviation that the ridge is told, and everybody spends her ε and no δ."""
     X, y = rows(60)
@@ -301,7 +341,7 @@ def test_nobody_spends_more_than_she_allows(method: str) -> None:
     else:
         np.testing.assert_allclose(spent[epsilons > 0], epsilons[epsilons > 0], rtol=1e-3)
     statement = model.billboard_.statement
-    assert statement.delta == (1e-6 if method == "statistics" else 0.0)
+    assert statement.delta == (1e-6 if method in ("statistics", "descent") else 0.0)
     assert statement.epsilon_spent <= statement.epsilon
     moved = X.copy()
     moved[0] = 1 - moved[0]  # person 0 takes no part
@@ -349,7 +389,7 @@ def test_a_ledger_pays_the_largest_budget() -> None:
         ({"feature_bounds": None}, "needs feature_bounds=.*must be public knowledge"),
         ({"label_bounds": None}, "needs label_bounds="),
         ({"budgets": None}, "needs budgets="),
-        ({"method": "magic"}, "must be one of reweight, sample, uniform, statistics, got 'magic'"),
+        ({"method": "magic"}, "must be one of reweight, sample, uniform, statistics, descent, got 'magic'"),
         ({"alpha": None}, "needs alpha="),
         ({"alpha": 0.0}, "alpha of PersonalBudgetRidge must be a finite number > 0"),
         ({"alpha": -1.0, "method": "statistics"}, "alpha of PersonalBudgetRidge must be"),
@@ -362,6 +402,7 @@ def test_a_ledger_pays_the_largest_budget() -> None:
         ({"method": "sample", "threshold": -1.0}, "'max', 'mean' or a number"),
         ({"method": "statistics", "delta": 2.0}, "delta must lie strictly between 0 and 1"),
         ({"method": "statistics", "delta": -0.1}, "delta must lie strictly between 0 and 1"),
+        ({"method": "descent", "delta": 0.0}, "delta must lie strictly between 0 and 1"),
         ({"coefficient_bound": -0.9}, "coefficient_bound of PersonalBudgetRidge must be"),
         ({"coefficient_bound": 0.0}, "coefficient_bound of PersonalBudgetRidge must be"),
         ({"method": "sample", "threshold": True}, "'max', 'mean' or a number"),

@@ -136,12 +136,18 @@ def _single_model(claim: Claim, users: Users, seed: int | None, watch: Recorder)
     return SingleModel(claim.epsilon, claim.delta, simulation_seed=seed).fit(users, gate=watch.gate)
 
 
-def _personal_ridge(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+def _personal_ridge(
+    claim: Claim, users: Users, seed: int | None, watch: Recorder, method: str = "statistics"
+) -> PersonalModel:
     """Everybody has the same budget: the audited person is then the one with the largest."""
     return PersonalBudgetRidge(
-        "statistics", feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
+        method, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
         simulation_seed=seed,
     ).fit(users, gate=watch.gate)  # fmt: skip
+
+
+def _ridge_descent(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _personal_ridge(claim, users, seed, watch, "descent")
 
 
 _HUGE_LOSS = (
@@ -275,6 +281,7 @@ RECIPES = {
         Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
         Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
+        Recipe("ridge-descent", "PersonalBudgetRidge, method='descent'", "labels", _ridge_descent),
         Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
         Recipe("exponential-paper", "ExponentialSubspace, recipe='paper'", "aligned", _exponential_paper),
         Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),

@@ -20,6 +20,7 @@ from commonground.estimators.base import PersonalModel, check_budget
 from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate
 from commonground.statistics.moments import PublicScale, RowMoments
+from commonground.statistics.row_gradients import RowGradients
 
 DEPARTURES = (
     "Features and labels are clipped to public bounds; printed: assumed to lie in them, and scaled by the data's own range.",
@@ -31,13 +32,16 @@ DEPARTURES = (
     "A person may have several rows: her rows' mean counts as one.",
     "L2-Laplace noise comes from a floating-point sampler over the operating system's entropy, rounded to a grid.",
 )
-METHODS = ("reweight", "sample", "uniform", "statistics")
-DEFAULT_DELTA = 1e-6  # of "statistics"
+METHODS = ("reweight", "sample", "uniform", "statistics", "descent")
+DEFAULT_DELTA = 1e-6  # of "statistics" and "descent"
 # "statistics": chosen on simulated populations by benchmarks/ridge_statistics.py, see docs/personal_budgets.md
 CONSTANT = 0.5  # the coordinate of the intercept, beside features within ±1/2
 LABEL_SCALE = 1.6  # of the label's coordinate, in units of the features' largest norm
 RIDGE = 0.6  # in units of the noise's spectral norm, about √p standard deviations
 INTERCEPT_RIDGE = 0.1  # of the others' ridge
+# "descent": chosen on the same simulated populations
+N_ROUNDS = 40
+CLIP = 0.2  # of a person's gradient, in units of the features' largest norm; labels have a range of one
 
 
 class PersonalBudgetRidge(PersonalModel):
@@ -45,21 +49,24 @@ class PersonalBudgetRidge(PersonalModel):
 
     Parameters
     ----------
-    method : {"statistics", "reweight", "sample", "uniform"}, default="statistics"
+    method : {"statistics", "descent", "reweight", "sample", "uniform"}, default="statistics"
         "statistics" (ours): noisy second moments, each person's scaled to her budget; (ε_i, δ), or ε_i with ``delta=0``.
+        "descent": gradient steps, each person's clipped gradient scaled to her budget; (ε_i, δ). The better one for a thousand
+        people and more; for a hundred its noise drowns everything.
         "reweight" (PDP-OP): the ridge solution with weights ∝ ε_i plus L2-Laplace noise; ε_i, δ = 0.
         "sample" (Jorgensen et al.): people drawn with a probability that rises with ε_i, then the same at one level.
         "uniform": everybody at the smallest ε.
     alpha : float or None, default=None
         λ of the ridge loss mean (y − θᵀx)² + λ‖θ‖², features scaled to [0, 1] and labels to at most 1 in size. None lets
-        "statistics" choose from the known noise; the other methods need one.
+        "statistics" choose from the known noise and means none for "descent"; the other methods need one.
     feature_bounds, label_bounds : (low, high), default=None
         Public: numbers, or for features one each. Values outside are moved to them. Both are needed.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where each row
         is a person), or one number. Who has 0 takes no part. None: those of the table.
     delta : float or None, default=None
-        Of "statistics"; None means 1e-6, and 0 pure ε with L2-Laplace noise. The other methods have δ = 0.
+        Of "statistics" and "descent"; None means 1e-6. 0 is pure ε with L2-Laplace noise, for "statistics". The other methods
+        have δ = 0.
     threshold : {"max", "mean"} or float, default="max"
         Of "sample": "max" or "mean" of the budgets, or a number.
     coefficient_bound : float or None, default=None
@@ -100,8 +107,9 @@ class PersonalBudgetRidge(PersonalModel):
     ∝ exp(−η‖z‖) with η = ε_max over the largest of these. "sample": the same θ of those drawn, at level t; a person drawn with
     probability π = (e^ε_i − 1)/(e^t − 1) then has log(1 + π(e^t − 1)) = ε_i, since both replacing and leaving out one of those
     drawn moves θ by at most that much. "statistics": Σ w_i mean z zᵀ with w_i = μ_i/μ_max and ‖z‖² ≤ r² by the public bounds
-    (√2 r² in Frobenius norm, through the symmetric half), Gaussian; with δ = 0 L2-Laplace and w_i = ε_i/ε_max. Scaling, ridge
-    and repair use public or released numbers only.
+    (√2 r² in Frobenius norm, through the symmetric half), Gaussian; with δ = 0 L2-Laplace and w_i = ε_i/ε_max. "descent": in each
+    of 40 rounds Σ w_i clip(gradient at the released θ; C), which she moves by 2w_iC, Gaussian; the μ² of all rounds add up to
+    that of the budget. Scaling, ridge, rates and repair use public or released numbers only.
 
     Examples
     --------
@@ -168,8 +176,9 @@ class PersonalBudgetRidge(PersonalModel):
     def _budgets_of(self, users: Population, in_order: bool) -> PersonalBudgets:
         if self.method not in METHODS:
             raise InputError(f"method of PersonalBudgetRidge must be one of {', '.join(METHODS)}, got {self.method!r}.")
-        delta = 0.0 if self.method != "statistics" else DEFAULT_DELTA if self.delta is None else self.delta
-        if delta != 0.0:
+        gaussian = self.method in ("statistics", "descent")
+        delta = 0.0 if not gaussian else DEFAULT_DELTA if self.delta is None else self.delta
+        if delta != 0.0 or self.method == "descent":
             check_budget(1.0, delta, users.n_users)
         found = personal_budgets(self.budgets, users, delta, in_order)
         if found is None:
@@ -194,9 +203,10 @@ class PersonalBudgetRidge(PersonalModel):
         if self.alpha is not None and not (np.isfinite(self.alpha) and self.alpha > 0):
             raise InputError(f"alpha of PersonalBudgetRidge must be a finite number > 0, got {self.alpha!r}.")
         budget = self._budget()
-        if self.method == "statistics":
+        if self.method in ("statistics", "descent"):
             scale = centred_scale(low, high, label_low, label_high, self.fit_intercept)
-            theta = _released_statistics(users.weighted(budgets.weights), scale, self.alpha, budget, gate)
+            learned = _released_statistics if self.method == "statistics" else _descended
+            theta = learned(users.weighted(budgets.weights), scale, self.alpha, budget, gate)
         else:
             if self.alpha is None:
                 raise InputError(
@@ -357,6 +367,27 @@ def _released_statistics(
         gaussian = gate.release(private, budget.mu * (1 - 1e-9))
         half, noise_std = gaussian.value, gaussian.noise_std
     return ridge_from_statistics(from_symmetric_half(half, size) / total, noise_std / total, scale, alpha)
+
+
+def _descended(
+    users: Population, scale: PublicScale, alpha: float | None, budget: Budget | PureBudget, gate: Gate
+) -> np.ndarray:
+    """θ by gradient steps from zero, each gradient released; the mean of the last half of them."""
+    scale = replace(scale, label_scale=1.0)
+    squared_norm = len(scale.low) / 4 + scale.constant**2  # the largest of the features
+    clip_norm, rate = (
+        CLIP * math.sqrt(squared_norm),
+        1.0 / squared_norm,
+    )  # no curvature exceeds 2/rate: steps cannot diverge
+    mu = budget.mu * (1 - 1e-9) / math.sqrt(N_ROUNDS)
+    theta, mean = np.zeros(len(scale.low) + bool(scale.constant)), np.zeros(len(scale.low) + bool(scale.constant))
+    for t in range(N_ROUNDS):
+        sums = users.sum(RowGradients(scale, theta, clip_norm))
+        gradient = gate.release(sums.bounded(f"round {t + 1}: gradient"), mu).value / users.total_weight
+        theta = (theta - rate * gradient) / (1.0 + 2.0 * rate * (alpha or 0.0))
+        if t >= N_ROUNDS // 2:
+            mean += (theta - mean) / (t + 1 - N_ROUNDS // 2)
+    return mean
 
 
 def ridge_from_statistics(

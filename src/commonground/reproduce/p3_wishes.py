@@ -12,8 +12,8 @@ Replace person i, for the same θ and κ: b moves by w_i times a gap of at most 
 M/2 ≥ λI gains w_i xxᵀ and loses w_i x'x'ᵀ, so each determinant changes by at most 1 + w_i r²/λ ≤ e^(w_i r²/λ). Together
 w_i(ηg + r²/λ) = w_i Σε = ε_i. ∎
 
-**Gradient descent.** T steps θ ← θ − ρ(Σ w_i clip(∇_i; C)/Σw + 2λθ + noise), w_i = μ_i/μ_max. A person moves each sum by 2w_iC,
-so Gaussian noise of 2C√T/μ_max costs her w_iμ_max = μ_i in all (exact): (ε_i, δ).
+**Gradient descent.** T steps θ ← (θ − ρ(Σ w_i clip(∇_i; C) + noise)/Σw)/(1 + 2ρλ), w_i = μ_i/μ_max. A person moves each sum
+by 2w_iC, so Gaussian noise of 2C√T/μ_max costs her w_iμ_max = μ_i in all (exact): (ε_i, δ).
 """
 
 import math
@@ -25,13 +25,14 @@ from commonground.accounting.gaussian import gaussian_mu
 from commonground.clipping.ridge import gradient_gap, ridge_in_ball
 from commonground.clipping.sums import from_symmetric_half, symmetric_half
 from commonground.datasets import segmented_budgets
-from commonground.estimators.personal_ridge import centred_scale, ridge_from_statistics
+from commonground.estimators.personal_ridge import PersonalBudgetRidge, centred_scale, ridge_from_statistics
 from commonground.progress import progress_bar
 from commonground.reproduce.p3_settings import Data, medical, noise_of_rate_one, printed_sensitivity, synthetic
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 
 DELTA, SEEDS, RUNS = 1e-6, 3, 200
 ALPHAS = {"medical": (0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 3.0), "synthetic": (10.0, 30.0, 100.0, 300.0, 1000.0)}
+OURS = "method='descent', δ = 1e-6 (ours)"
 DESCENTS = [(steps, rate, clip) for steps in (10, 30) for rate in (0.3, 1.0) for clip in (0.3, 1.0)]
 
 
@@ -111,7 +112,7 @@ def gradient_descent(
         gradients = 2 * (data.X @ theta - data.y)[:, None] * data.X
         factors = np.minimum(1.0, clip / np.maximum(np.linalg.norm(gradients, axis=1), 1e-300))
         total = gradients.T @ (weights * factors) + std * rng.standard_normal(len(theta))
-        theta = theta - rate * (total / weights.sum() + 2 * alpha * theta)
+        theta = (theta - rate * total / weights.sum()) / (1 + 2 * rate * alpha)
     return theta[None]
 
 
@@ -134,6 +135,17 @@ def statistics(name: str, data: Data, epsilons: np.ndarray, pure: bool, rng: np.
     moment = from_symmetric_half((half + unit * noise) / weights.sum(), Z.shape[1])
     coef, shift = scale.linear_model(ridge_from_statistics(moment, std / weights.sum(), scale))
     return np.array([((data.y_test - X_test @ coef - shift) ** 2).mean()])
+
+
+def package_descent(name: str, data: Data, epsilons: np.ndarray, seed: int) -> np.ndarray:
+    """``PersonalBudgetRidge(method="descent")`` as it is, nothing chosen: its mean squared error, (1,)."""
+    intercept = name == "medical"
+    X, X_test = (rows[:, :-1] if intercept else rows for rows in (data.X, data.X_test))
+    model = PersonalBudgetRidge(
+        "descent", None, (0, 1), (0, 1) if intercept else (-1, 1), epsilons, DELTA, fit_intercept=intercept,
+        simulation_seed=seed,
+    ).fit(X, data.y)  # fmt: skip
+    return np.array([((data.y_test - model.predict(X_test)) ** 2).mean()])
 
 
 def _losses(name: str, data: Data, seed: int, runs: int) -> dict[tuple[str, float], float]:
@@ -160,6 +172,8 @@ def _losses(name: str, data: Data, seed: int, runs: int) -> dict[tuple[str, floa
     rng = np.random.default_rng([seed, 1])
     for label, pure in (("statistics, δ = 0 (ours)", True), ("statistics, δ = 1e-6 (ours)", False)):
         found[label, 0.0] = float(np.mean([statistics(name, data, epsilons, pure, rng) for _ in range(runs)]))
+    ours = [package_descent(name, data, epsilons, 1000 * seed + run) for run in range(max(runs // 10, 2))]
+    found[OURS, 0.0] = float(np.mean(ours))
     return found
 
 
@@ -180,7 +194,7 @@ def _run(fast: bool, show: bool) -> Outcome:
                 alpha = min(means, key=lambda one: means[one])
                 best[name, method] = means[alpha]
                 error = float(values[alpha].std(ddof=1) / math.sqrt(seeds)) if seeds > 1 else None
-                note = f"best λ of {len(values)}: {alpha:g}" if alpha else "λ chosen from the known noise"
+                note = f"best λ of {len(values)}: {alpha:g}" if alpha else "nothing chosen"
                 rows.append(Row({"data": name, "method": method}, means[alpha], spread=error, note=note))
             zero = float((data.y_test**2).mean() if name == "synthetic" else data.y_test.var())
             rows.append(Row({"data": name, "method": "a constant"}, zero, note="not private"))
@@ -195,10 +209,10 @@ def _run(fast: bool, show: bool) -> Outcome:
                           for name in names),
             ),
             Claim(
-                "P3's wish: gradient descent with personal weights is better than noisy statistics at the same δ",
-                any(best[name, "descent, centred (δ = 1e-6)"] < best[name, "statistics, δ = 1e-6 (ours)"] for name in names),
-                "; ".join(f"{name}: {best[name, 'descent, centred (δ = 1e-6)']:.4f} against "
-                          f"{best[name, 'statistics, δ = 1e-6 (ours)']:.4f}" for name in names),
+                "P3's wish: gradient descent with personal weights, nothing chosen, is better than noisy statistics at one δ",
+                all(best[name, OURS] < best[name, "statistics, δ = 1e-6 (ours)"] for name in names),
+                "; ".join(f"{name}: {best[name, OURS]:.4f} against {best[name, 'statistics, δ = 1e-6 (ours)']:.4f}"
+                          for name in names),
             ),
         ],
     )  # fmt: skip
