@@ -38,7 +38,7 @@ def test_with_hardly_any_noise_the_starts_find_the_subspace(start) -> None:  # t
 def test_gradients_grow_with_the_number_of_features() -> None:
     users, truth = make_shared_subspace(2, 20, 4, 2, seed=0)
     small, large = (largest_gradient(Point(n=2, d=d, k=2, m=80), users, truth, 0) for d in (4, 64))
-    assert 2.0 < large / small < 8.0  # √16 = 4
+    assert 1.2 < large / small <= 4.0  # the bound grows by √16
 
 
 def test_bounds_fall_with_people_and_budget() -> None:
