@@ -12,7 +12,6 @@ from commonground.clipping.ridge import bounded_ridge, gradient_gap, ridge_in_ba
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
     METHODS,
-    coefficient_error_bound,
     coefficient_radius,
     sampling_probabilities,
     unit_scale,
@@ -20,6 +19,7 @@ from commonground.estimators.personal_ridge import (
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.ledger.in_words import summary
 from commonground.statistics.moments import RowMoments
+from commonground.theory import coefficient_error_bound
 
 BOUNDS = {"feature_bounds": (0.0, 1.0), "label_bounds": (-1.0, 1.0)}
 

@@ -49,6 +49,11 @@ def gradient_gap(feature_norm: float, label_size: float, radius: float) -> float
     return 2.0 * feature_norm * math.sqrt(1.0 - s * s) * (label_size + feature_norm * radius * s)
 
 
+def printed_radius(alpha: float, d: int) -> float:
+    """P3's B(λ), which no ridge solution on x in [0, 1]^d, |y| ≤ 1 exceeds; the package's own is at most as large."""
+    return min(1.0 / math.sqrt(alpha), math.sqrt(d) / alpha)
+
+
 def ridge_in_ball(gram: np.ndarray, rhs: np.ndarray, alpha: float, radius: float) -> np.ndarray:
     """argmin θᵀ gram θ − 2 rhsᵀθ + α‖θ‖² over ‖θ‖ ≤ radius.
 

@@ -1,7 +1,6 @@
 """Ridge regression in which everybody sets her own ε (P3), and a better way to the same guarantee."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -313,11 +312,6 @@ def coefficient_radius(alpha: float, d: int) -> float:
     return 0.5 / math.sqrt(alpha) if alpha <= d else math.sqrt(d) / (d + alpha)
 
 
-def printed_radius(alpha: float, d: int) -> float:
-    """P3's B(λ)."""
-    return min(1.0 / math.sqrt(alpha), math.sqrt(d) / alpha)
-
-
 def sampling_probabilities(epsilons: np.ndarray, threshold: float) -> np.ndarray:
     """How likely each person is drawn so that a threshold-private mechanism on those drawn is ε_i-private for her."""
     part = np.minimum(epsilons, threshold)
@@ -404,28 +398,3 @@ def ridge_from_statistics(
     if scale.constant:
         ridge[d - 1] *= INTERCEPT_RIDGE
     return np.linalg.solve(moment[:d, :d] + np.diag(ridge), moment[:d, d] / scale.label_scale)
-
-
-def coefficient_error_bound(
-    true_norm: float,
-    smallest_eigenvalue: float,
-    epsilons: Sequence[float] | np.ndarray,
-    alpha: float,
-    d: int,
-    label_noise: float,
-    failure: float,
-    coefficient_bound: float | None = None,
-) -> float:
-    """P3's Theorem 2.5: with probability 1 − ``failure``, PDP-OP's ‖θ̂ − θ*‖ is at most this.
-
-    ``smallest_eigenvalue`` is that of Σ w_i x_i x_iᵀ, w_i = ε_i/Σε; labels are θ*ᵀx plus normal noise of standard deviation
-    ``label_noise``. The three terms: the ridge's bias, the privacy noise, the labels' noise.
-    """
-    epsilons = np.asarray(epsilons, dtype=np.float64)
-    radius = printed_radius(alpha, d) if coefficient_bound is None else coefficient_bound
-    rate = alpha * epsilons.sum() / (2 * math.sqrt(d) * (1 + math.sqrt(d) * radius))
-    weights = epsilons / epsilons.sum()
-    bias = true_norm / (1 + smallest_eigenvalue / alpha)
-    privacy = (d + math.sqrt(2 * d / failure)) / rate
-    labels = label_noise / alpha * math.sqrt(2 * d / failure) * float(np.linalg.norm(weights))
-    return bias + privacy + labels

@@ -10,8 +10,8 @@ from functools import partial
 import numpy as np
 from matplotlib.figure import Figure
 
-from commonground.clipping.ridge import ridge_in_ball
-from commonground.estimators.personal_ridge import printed_radius, sampling_probabilities
+from commonground.clipping.ridge import printed_radius, ridge_in_ball
+from commonground.estimators.personal_ridge import sampling_probabilities
 from commonground.progress import progress_bar
 from commonground.reproduce import p3_wishes
 from commonground.reproduce.p3_settings import (

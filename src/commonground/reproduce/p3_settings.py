@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from commonground import datasets
-from commonground.estimators.personal_ridge import printed_radius
+from commonground.clipping.ridge import printed_radius
 
 DEFAULT_FRACTIONS, DEFAULT_EPSILONS = (0.34, 0.43, 0.23), (0.01, 0.2, 1.0)
 CANDIDATES = 2000  # draws of budgets (and of synthetic data) to choose from
