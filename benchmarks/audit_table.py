@@ -41,6 +41,7 @@ NOT_IN_ONE_RUN = (
     "exponential-paper",
     "margin",
     "ridge-reweight",
+    "ridge-pure",
     "ridge-sample",
     "fedrep-budgets",
     *SLOW,

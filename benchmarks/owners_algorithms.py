@@ -2,8 +2,11 @@
 
     python benchmarks/owners_algorithms.py [--seeds 2]
 
-Simulated owners, θ_j = u + x_j, 10 features, rows of norm about one, label noise 0.3, noise simulated. Prints two tables: the
-error of u for two aggregators over users, and what single steps (recipe="paper") bring beside owners alone.
+Simulated owners, θ_j = u + x_j, 10 features, rows of norm about one, label noise 0.3, noise simulated. Prints three tables: the
+error of u for two aggregators over users beside Algorithm 2 as written (``reproduce/p4_smooth.py``: a whole owner a step), what
+single steps (recipe="paper") bring beside owners alone, and how Levy et al.'s mean errs by users and rows (Theorem B.3).
+Algorithm 2 as written is shown at its best: the radius of users' means is told, and rate and steps are the best of a grid,
+chosen by looking at the result. "true": noise for what whole owners cost; "printed": each step at the whole (ε, δ), T steps.
 """
 
 import argparse
@@ -12,12 +15,18 @@ import warnings
 import numpy as np
 
 import commonground as cg
+from commonground.audit.whole_owners import WholeOwners, range_then_clip
+from commonground.progress import progress_bar
+from commonground.reproduce.p4_smooth import SmoothSteps, algorithm_2
 
 D, NOISE, DELTA, RADIUS = 10, 0.3, 1e-5, 3.0
 AGGREGATORS = ("mean", "winsorised")
 # owners, users of each, rows of a user, clip norm, ε
 USERS = ((20, 50, 20, 1.0, 1.0), (20, 50, 2, 5.0, 1.0), (20, 50, 20, 5.0, 1.0), (20, 50, 100, 5.0, 1.0),
-         (10, 400, 20, 5.0, 1.0), (5, 1000, 50, 5.0, 1.0))  # fmt: skip
+         (10, 400, 20, 5.0, 1.0), (5, 1000, 50, 5.0, 1.0), (2, 2500, 20, 5.0, 1.0), (2, 2500, 20, 1.0, 1.0),
+         (2, 10_000, 20, 5.0, 4.0))  # fmt: skip
+STEPS, RATES = (30, 100, 300), (0.3, 1.0, 3.0)  # of Algorithm 2 as written
+TOLD = 2.0  # radius of users' means, in standard deviations of one coordinate
 SINGLE = ((50, 20, 1.0), (50, 20, 4.0), (200, 20, 4.0), (1000, 20, 1.0), (1000, 20, 4.0))  # owners, rows of each, ε
 
 
@@ -35,11 +44,10 @@ def owners(n: int, users: int, rows: int, spread: float, seed: int) -> dict[str,
 
 
 def aggregators(seeds: int) -> None:
-    print(
-        "| owners | users each | rows a user | C | ε | " + " | ".join(AGGREGATORS) + " |\n|---|---|---|---|---|---|---|"
-    )
+    columns = (*AGGREGATORS, "as written, true", "as written, printed (spends up to)")
+    print("| owners | users each | rows a user | C | ε | " + " | ".join(columns) + " |\n|" + "---|" * 9)
     for n, users, rows, clip, epsilon in USERS:
-        errors = {name: [] for name in AGGREGATORS}
+        errors: dict[str, list[float]] = {name: [] for name in AGGREGATORS}
         for seed in range(seeds):
             data = owners(n, users, rows, 0.1, seed)
             for name in AGGREGATORS:
@@ -50,7 +58,52 @@ def aggregators(seeds: int) -> None:
                 found = model.billboard_.arrays["coefficients"].ravel()
                 errors[name].append(((found - data["u"]) ** 2).sum() / ((data["u"]) ** 2).sum())
         cells = " | ".join(f"{np.mean(errors[name]):.4f}" for name in AGGREGATORS)
-        print(f"| {n} | {users} | {rows} | {clip:g} | {epsilon:g} | {cells} |", flush=True)
+        true, printed, spent = as_written(n, users, rows, clip, epsilon, seeds)
+        print(
+            f"| {n} | {users} | {rows} | {clip:g} | {epsilon:g} | {cells} | {true:.4f} | {printed:.4f} ({spent:.1f}) |",
+            flush=True,
+        )
+
+
+def as_written(n: int, users: int, rows: int, clip: float, epsilon: float, seeds: int) -> tuple[float, float, float]:
+    """Algorithm 2 at its best of a grid, with true and with printed noise, and the ε that the latter may spend."""
+    found: dict[str, list[tuple[float, float]]] = {"true": [], "printed": []}
+    with progress_bar(f"{n} owners", len(STEPS) * len(RATES) * seeds, True) as advance:
+        for steps in STEPS:
+            draws = WholeOwners(n, steps, D, DELTA)
+            levels = {"true": draws.per_coordinate_for(epsilon), "printed": draws.per_coordinate(epsilon)}
+            for rate in RATES:
+                errors: dict[str, list[float]] = {name: [] for name in levels}
+                for seed in range(seeds):
+                    data = owners(n, users, rows, 0.1, seed)
+                    X, y = data["X"].reshape(n, users, rows, D), data["y"].reshape(n, users, rows)
+                    at_start = np.einsum("jkr,jkrd->jkd", -y, X) / rows
+                    told = TOLD * float(at_start.std(axis=1).mean())
+                    for name, each in levels.items():
+                        settings = SmoothSteps(steps, each, told, clip, rate, RADIUS)
+                        u = algorithm_2(X, y, settings, np.random.default_rng([seed, steps]))
+                        errors[name].append(float(((u - data["u"]) ** 2).sum() / (data["u"] ** 2).sum()))
+                    advance()
+                for name in levels:
+                    found[name].append((float(np.mean(errors[name])), draws.cost(levels["printed"])))
+    (true, _), (printed, spent) = min(found["true"]), min(found["printed"])
+    return true, printed, spent
+
+
+def means_of_users(seeds: int) -> None:
+    """Theorem B.3: the error of the mean falls as 1/√rows (through τ) and as 1/users."""
+    print("\n| users | rows a user | error of the mean ÷ the true mean's norm, ε = 4 a step |\n|---|---|---|")
+    each = WholeOwners(1, 1, D, DELTA).per_coordinate(4.0)
+    for users, rows in ((500, 20), (2000, 20), (8000, 20), (8000, 5), (8000, 80)):
+        squares = []
+        for seed in range(10 * seeds):
+            rng = np.random.default_rng([seed, users, rows])
+            truth = rng.standard_normal(D)
+            truth /= np.linalg.norm(truth)
+            means = truth + rng.standard_normal((users, D)) / rows**0.5
+            (found,) = range_then_clip(means, each, TOLD / rows**0.5, 5.0, rng)
+            squares.append(float(((found - truth) ** 2).sum()))
+        print(f"| {users} | {rows} | {np.sqrt(np.mean(squares)):.4f} |", flush=True)
 
 
 def single_steps(seeds: int) -> None:
@@ -82,4 +135,5 @@ if __name__ == "__main__":
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
     aggregators(chosen.seeds)
+    means_of_users(chosen.seeds)
     single_steps(chosen.seeds)

@@ -1,4 +1,4 @@
-"""Where the constants of PersonalBudgetRidge's method "statistics" come from: simulated populations, no real data.
+"""Where the constants of PersonalBudgetRidge's methods "statistics" and "descent" come from: simulated populations only.
 
     python benchmarks/ridge_statistics.py
 
@@ -24,6 +24,7 @@ CHANGES: dict[str, tuple[float, ...]] = {
     "CONSTANT": (0.25, 0.5, 1.0),
     "INTERCEPT_RIDGE": (0.01, 0.1, 0.3, 1.0),
 }
+DESCENT: dict[str, tuple[float, ...]] = {"N_ROUNDS": (10, 20, 40, 80), "CLIP": (0.1, 0.2, 0.4)}
 TEST_ROWS = 500
 
 
@@ -45,13 +46,13 @@ def population(seed: int) -> tuple[np.ndarray, np.ndarray]:
     return X, ((label - label.min()) / np.ptp(label)) ** int(rng.choice([1, 2]))
 
 
-def mean_loss(populations: list[tuple[np.ndarray, np.ndarray]], draws: int) -> float:
+def mean_loss(populations: list[tuple[np.ndarray, np.ndarray]], draws: int, method: str = "statistics") -> float:
     losses = []
     for X, y in populations:
         n = len(y) - TEST_ROWS
         budgets = cg.datasets.segmented_budgets(n)
         for seed in range(draws):
-            model = cg.PersonalBudgetRidge("statistics", None, (0, 1), (0, 1), budgets, simulation_seed=seed)
+            model = cg.PersonalBudgetRidge(method, None, (0, 1), (0, 1), budgets, simulation_seed=seed)
             error = np.mean((model.fit(X[:n], y[:n]).predict(X[n:]) - y[n:]) ** 2)
             losses.append(min(3.0, error / y[n:].var()))
     return float(np.mean(losses))
@@ -63,15 +64,16 @@ if __name__ == "__main__":
     parser.add_argument("--draws", type=int, default=10)
     arguments = parser.parse_args()
     people = [population(seed) for seed in range(arguments.populations)]
-    table = Table(title="Method 'statistics': test loss ÷ variance of the labels")
-    for heading in ("constant", "value", "loss", ""):
-        table.add_column(heading, justify="left" if heading == "constant" else "right")
-    with progress_bar("training", sum(map(len, CHANGES.values())), enabled=True) as advance:
-        for name, values in CHANGES.items():
-            for value in values:
-                default = getattr(personal_ridge, name) == value
-                with patch.object(personal_ridge, name, value):
-                    loss = mean_loss(people, arguments.draws)
-                table.add_row(name, f"{value:g}", f"{loss:.4f}", "default" if default else "")
-                advance()
-    Console().print(table)
+    with progress_bar("training", sum(map(len, (CHANGES | DESCENT).values())), enabled=True) as advance:
+        for method, changes in (("statistics", CHANGES), ("descent", DESCENT)):
+            table = Table(title=f"Method {method!r}: test loss ÷ variance of the labels")
+            for heading in ("constant", "value", "loss", ""):
+                table.add_column(heading, justify="left" if heading == "constant" else "right")
+            for name, values in changes.items():
+                for value in values:
+                    default = getattr(personal_ridge, name) == value
+                    with patch.object(personal_ridge, name, value):
+                        loss = mean_loss(people, arguments.draws, method)
+                    table.add_row(name, f"{value:g}", f"{loss:.4f}", "default" if default else "")
+                    advance()
+            Console().print(table)

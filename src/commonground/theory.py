@@ -5,9 +5,11 @@ constants are one and logarithms are left out, so these are scales, not guarante
 """
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from commonground.errors import InputError
-from commonground.estimators.personal_ridge import coefficient_error_bound
 
 __all__ = ["altmin_risk", "coefficient_error_bound", "exponential_risk", "fedrep_risk", "owners_risk"]
 
@@ -160,6 +162,32 @@ def owners_risk(
     drawn = n_owners * (records if as_printed else 1)
     noise = math.sqrt(n_shared * math.log(1 / delta)) / (epsilon * drawn)
     return radius * lipschitz * (1 / math.sqrt(records * n_owners) + noise)
+
+
+def coefficient_error_bound(
+    true_norm: float,
+    smallest_eigenvalue: float,
+    epsilons: Sequence[float] | np.ndarray,
+    alpha: float,
+    d: int,
+    label_noise: float,
+    failure: float,
+    coefficient_bound: float | None = None,
+) -> float:
+    """P3's Theorem 2.5: with probability 1 − ``failure``, PDP-OP's ‖θ̂ − θ*‖ is at most this.
+
+    ``smallest_eigenvalue`` is that of Σ w_i x_i x_iᵀ, w_i = ε_i/Σε; labels are θ*ᵀx plus normal noise of standard deviation
+    ``label_noise``. The three terms: the ridge's bias, the privacy noise, the labels' noise.
+    """
+    epsilons = np.asarray(epsilons, dtype=np.float64)
+    printed = min(1.0 / math.sqrt(alpha), math.sqrt(d) / alpha)  # B(λ)
+    radius = printed if coefficient_bound is None else coefficient_bound
+    rate = alpha * epsilons.sum() / (2 * math.sqrt(d) * (1 + math.sqrt(d) * radius))
+    weights = epsilons / epsilons.sum()
+    bias = true_norm / (1 + smallest_eigenvalue / alpha)
+    privacy = (d + math.sqrt(2 * d / failure)) / rate
+    labels = label_noise / alpha * math.sqrt(2 * d / failure) * float(np.linalg.norm(weights))
+    return bias + privacy + labels
 
 
 def _check(n: int, m: int, d: int, k: int, epsilon: float) -> None:

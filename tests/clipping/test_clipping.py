@@ -37,6 +37,7 @@ from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.row_gradients import RowGradients
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
 from commonground.statistics.subspace_scores import SubspaceScores
@@ -55,6 +56,7 @@ LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
 LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
 SCALE = centred_scale(LOW, HIGH, -3.0, 3.0, intercept=True)
 UNIT = unit_scale(LOW, HIGH, -3.0, 2.0, intercept=False)
+THETA = np.linspace(-1.0, 1.0, D + 1)
 
 NOTHING = np.zeros((D, 0))
 NEIGHBOURS = {**strange_people(D), "no rows": no_rows(D)}
@@ -131,6 +133,7 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "AltMin as printed: vector": lambda b: System(U, 8, False, 0.5, 0.3).of(b).vector.bounded("a"),
     "AltMin as printed: matrix of quarters": lambda b: System(U, 8, True, 0.5, 0.3).of(b).matrix.bounded("a"),
     "second moments": lambda b: RowMoments(SCALE).of(b).bounded("s"),
+    "row gradients": lambda b: RowGradients(SCALE, THETA, 0.3).of(b).bounded("g"),
     "ridge coefficients": lambda b: bounded_ridge(RowMoments(UNIT).of(b), 0.7, 11.0, 0.4, "t"),
     "paper: pairs": lambda b: Pairs(3.0).of(b).bounded("z"),
     "subspaces": lambda b: SubspaceScores(SUBSPACES, False, False, 0.0).of(b).bounded("s"),

@@ -51,7 +51,7 @@ ESTIMATORS: dict[str, Any] = {
         f"PersonalBudgetRidge, {method}": cg.PersonalBudgetRidge(
             method, 1.0, feature_bounds=(-4, 4), label_bounds=(-5, 5), budgets=4.0, simulation_seed=1
         )
-        for method in ("statistics", "reweight", "sample", "uniform")
+        for method in ("statistics", "descent", "reweight", "sample", "uniform")
     },
     "PrivateFedRepClassifier": cg.PrivateFedRepClassifier(2, 4.0, classes=(-1, 1), simulation_seed=1),
     "PrivateFedRepClassifier, three classes": cg.PrivateFedRepClassifier(

@@ -69,7 +69,7 @@ def fit(estimator: Any, ledger: Any, n_users: int = PEOPLE) -> Any:
 
 def budget_of(estimator: Any, epsilon: float) -> Budget | PureBudget:
     delta = getattr(estimator, "delta", None)
-    statistics = isinstance(estimator, cg.PersonalBudgetRidge) and estimator.method == "statistics"
+    statistics = isinstance(estimator, cg.PersonalBudgetRidge) and estimator.method in ("statistics", "descent")
     return Budget(epsilon, delta or 1e-6) if delta or statistics else PureBudget(epsilon)
 
 

@@ -58,6 +58,7 @@ from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.posterior import Likelihood, PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.row_gradients import RowGradients
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections, sparse_energy_counts
 from commonground.statistics.statistic import SharedModel, Statistic
 from commonground.statistics.subspace_scores import SubspaceScores
@@ -159,6 +160,7 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "moments": lambda b: EmbeddingMoments(PLAIN, CLIP).of(b),
     "moments, low clip": lambda b: EmbeddingMoments(WITH_MEAN, lower_edge(2)).of(b),
     "second moments": lambda b: RowMoments(SCALE).of(b),
+    "row gradients": lambda b: RowGradients(SCALE, np.linspace(-1.0, 1.0, D + 1), 0.3).of(b),
     "subspaces": lambda b: SubspaceScores(SUBSPACES, False, True, 0.0).of(b),
     "paper's subspaces": lambda b: SubspaceScores(SUBSPACES, True, False, CLIP).of(b),
     "paper's subspaces, Huber": lambda b: LipschitzScores(SUBSPACES, CLIP, 1.0, 0.5).of(b),

@@ -137,12 +137,18 @@ def _single_model(claim: Claim, users: Users, seed: int | None, watch: Recorder)
     return SingleModel(claim.epsilon, claim.delta, simulation_seed=seed).fit(users, gate=watch.gate)
 
 
-def _personal_ridge(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+def _personal_ridge(
+    claim: Claim, users: Users, seed: int | None, watch: Recorder, method: str = "statistics"
+) -> PersonalModel:
     """Everybody has the same budget: the audited person is then the one with the largest."""
     return PersonalBudgetRidge(
-        "statistics", feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
+        method, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
         simulation_seed=seed,
     ).fit(users, gate=watch.gate)  # fmt: skip
+
+
+def _ridge_descent(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _personal_ridge(claim, users, seed, watch, "descent")
 
 
 _HUGE_LOSS = (
@@ -221,11 +227,15 @@ def _sample(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> Pe
     return _ridge_for_budgets("sample", claim, users, seed, watch)
 
 
+def _pure_statistics(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _ridge_for_budgets("statistics", claim, users, seed, watch)
+
+
 def _ridge_for_budgets(method: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """L2-Laplace noise, δ = 0; the target has half of the others' ε."""
     return PersonalBudgetRidge(
         method, alpha=1e3, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0),  # so strong that one label moves all of θ
-        budgets=_half_for_the_target(claim, users), simulation_seed=seed, fit_intercept=False,
+        budgets=_half_for_the_target(claim, users), delta=0.0, simulation_seed=seed, fit_intercept=False,
     ).fit(users, gate=watch.gate)  # fmt: skip
 
 
@@ -280,6 +290,7 @@ RECIPES = {
         Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
         Recipe("single-model", "SingleModel", "mirrored", _single_model),
         Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
+        Recipe("ridge-descent", "PersonalBudgetRidge, method='descent'", "labels", _ridge_descent),
         Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
         Recipe("exponential-paper", "ExponentialSubspace, recipe='paper'", "aligned", _exponential_paper),
         Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
@@ -289,6 +300,7 @@ RECIPES = {
         Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _logistic),
         Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _huber),
         Recipe("ridge-reweight", "PersonalBudgetRidge, method='reweight', half of the others' ε", "corners", _reweight),
+        Recipe("ridge-pure", "PersonalBudgetRidge, δ = 0, half of the others' ε", "corners", _pure_statistics),
         Recipe("ridge-sample", "PersonalBudgetRidge, method='sample', half of the others' ε", "corners", _sample),
         Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
         Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),

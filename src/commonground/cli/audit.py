@@ -8,8 +8,9 @@ import typer
 # By name, so that help loads nothing; tests/cli/test_start.py holds them against what there is.
 RECIPES = (
     "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, single-model, ridge, "
-    "exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, classes, logistic, huber, ridge-reweight, "
-    "ridge-sample, federation-server, federation-nodes, tuned, own-data, joint-sgd, joint-sgd-users, joint-deep, "
+    "ridge-descent, exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, classes, logistic, huber, "
+    "ridge-reweight, ridge-pure, ridge-sample, federation-server, federation-nodes, tuned, own-data, joint-sgd, "
+    "joint-sgd-users, joint-deep, "
     "joint-deep-users"
 )
 PEOPLE = "aligned, mirrored, labels, huge, empty, corners, subnormal, tiny, enormous, one-row, more-rows"

@@ -17,7 +17,7 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.gate import Gate, randomness_from
 from commonground.heads.halves import second_half_heads
 from commonground.ledger import InMemoryLedger
-from commonground.reproduce import rates
+from commonground.reproduce import lemmas, rates
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 from commonground.reproduce.subspace import Curve, Fit, drawing, error, errors_of, fitted, mse_of, rows_of
 
@@ -259,4 +259,5 @@ RESULTS = (
         fast="5,000 people, one seed, ε = 8",
     ),
     rates.RESULT,
+    lemmas.RESULT,
 )

@@ -10,10 +10,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from commonground.clipping.ridge import ridge_in_ball, ridge_sensitivity
-from commonground.estimators.personal_ridge import coefficient_radius, sampling_probabilities
+from commonground.clipping.ridge import printed_radius, ridge_in_ball
+from commonground.estimators.personal_ridge import sampling_probabilities
 from commonground.progress import progress_bar
-from commonground.reproduce.p3_settings import Data, Sweep, budgets_like, medical, printed, recovered, recovered_data
+from commonground.reproduce import p3_wishes
+from commonground.reproduce.p3_settings import (
+    Data,
+    Sweep,
+    budgets_like,
+    medical,
+    noise_of_rate_one,
+    printed,
+    printed_sensitivity,
+    recovered,
+    recovered_data,
+)
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 
 if TYPE_CHECKING:
@@ -35,23 +46,16 @@ NAMES = {
 # ---- the methods ----------------------------------------------------------------------------------------------------
 
 
-def noise_of_rate_one(runs: int, d: int, seed: int) -> np.ndarray:
-    """Density ∝ exp(−‖z‖): Gamma(d) radius, uniform direction."""
-    rng = np.random.default_rng([seed, 0x1A])
-    directions = rng.standard_normal((runs, d))
-    return directions * (rng.gamma(d, size=runs) / np.linalg.norm(directions, axis=1))[:, None]
-
-
 def coefficients(method: str, data: Data, epsilons: np.ndarray, alpha: float, noise: np.ndarray) -> np.ndarray:
     """(runs, d) released coefficients."""
     n, d = data.X.shape
-    radius = coefficient_radius(alpha, d)
+    radius = printed_radius(alpha, d)
     if method in ("pdp_op", "non_personalized"):
         if method == "non_personalized":
             epsilons = np.full(n, epsilons.min())
         weights = epsilons / epsilons.sum()
         theta = ridge_in_ball((data.X * weights[:, None]).T @ data.X, data.X.T @ (weights * data.y), alpha, radius)
-        return theta + noise * ridge_sensitivity(d, alpha, epsilons.sum(), radius)
+        return theta + noise * printed_sensitivity(d, alpha, epsilons.sum())
     threshold = float(epsilons.max() if method.endswith("max") else epsilons.mean())
     probabilities = sampling_probabilities(epsilons, threshold)
     rng = np.random.default_rng([d, 0x5A])
@@ -65,7 +69,7 @@ def coefficients(method: str, data: Data, epsilons: np.ndarray, alpha: float, no
         people = np.full(len(drawn), total) if method.startswith("expected") else np.maximum(drawn.sum(axis=1), 1.0)
         gram = (drawn @ products).reshape(-1, d, d) / people[:, None, None] + alpha * np.eye(d)
         rhs = drawn @ (data.X * data.y[:, None]) / people[:, None]
-        scale = ridge_sensitivity(d, alpha, threshold, radius) / people
+        scale = printed_sensitivity(d, alpha, threshold) / people
         thetas[part] = np.linalg.solve(gram, rhs[:, :, None])[:, :, 0] + noise[part] * scale[:, None]
     return thetas
 
@@ -309,3 +313,4 @@ RESULTS = [
     )
     for sweep in _sweeps()
 ]
+RESULTS.append(p3_wishes.RESULT)

@@ -15,8 +15,7 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 
 from commonground import datasets
-from commonground.clipping.ridge import ridge_sensitivity
-from commonground.estimators.personal_ridge import coefficient_radius
+from commonground.clipping.ridge import printed_radius
 
 DEFAULT_FRACTIONS, DEFAULT_EPSILONS = (0.34, 0.43, 0.23), (0.01, 0.2, 1.0)
 CANDIDATES = 2000  # draws of budgets (and of synthetic data) to choose from
@@ -112,6 +111,18 @@ def budgets_like(n: int, setting: Sweep, total: float | None, smallest: float | 
     return min(map(draw, range(CANDIDATES)), key=lambda epsilons: abs(float(np.log(epsilons.sum() / total))))
 
 
+def noise_of_rate_one(runs: int, d: int, seed: int) -> np.ndarray:
+    """Density ∝ exp(−‖z‖): Gamma(d) radius, uniform direction."""
+    rng = np.random.default_rng([seed, 0x1A])
+    directions = rng.standard_normal((runs, d))
+    return directions * (rng.gamma(d, size=runs) / np.linalg.norm(directions, axis=1))[:, None]
+
+
+def printed_sensitivity(d: int, alpha: float, total_weight: float) -> float:
+    """Of Theorem 2.1; the package's own is tighter (``clipping.ridge.gradient_gap``)."""
+    return float(2 * np.sqrt(d) * (1 + np.sqrt(d) * printed_radius(alpha, d)) / (alpha * total_weight))
+
+
 # ---- the printed numbers --------------------------------------------------------------------------------------------
 
 
@@ -140,7 +151,7 @@ def recovered(sweep: Sweep, value: float, method: str, data: Data) -> float | No
     if squared_noise < ridge @ ridge:  # the coefficients themselves are too large a part
         return None
     rate = np.sqrt(d * (d + 1) / squared_noise)
-    return float(rate * ridge_sensitivity(d, alpha, 1.0, coefficient_radius(alpha, d)))
+    return float(rate * printed_sensitivity(d, alpha, 1.0))
 
 
 def recovered_data(sweep: Sweep, value: float | None = None) -> Data:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from commonground.progress import progress_bar
-from commonground.reproduce import p4_cells, p4_flaw
+from commonground.reproduce import p4_cells, p4_flaw, p4_smooth
 from commonground.reproduce.p4_cells import Cell, Study
 from commonground.reproduce.p4_fedavg import table1_fedavg_cells
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
@@ -246,4 +246,4 @@ _RUNS = (
 )
 _FAST = "scikit-learn's digits (8 × 8 pixels) instead of MNIST, 4 and 16 owners, a smaller network, 20 steps, one seed"
 RESULTS = [PaperResult(name, title, f"{_COMMON} {own}", run, _FAST) for name, title, own, run in _RUNS]
-RESULTS.append(p4_flaw.RESULT)
+RESULTS += [p4_flaw.RESULT, p4_smooth.RESULT]

@@ -47,7 +47,7 @@ class PublicScale:
 
 
 @njit(inline="always")
-def _within(value, low, high):  # type: ignore[no-untyped-def]
+def within(value, low, high):  # type: ignore[no-untyped-def]
     """Moved to the nearest bound; NaN to the lower one."""
     return high if value > high else value if value > low else low
 
@@ -64,8 +64,8 @@ def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, la
             own[:] = 0.0
             for i in range(offsets[j], offsets[j + 1]):
                 for a in range(d):
-                    z[a] = _within((X[i, a] - low[a]) / width[a], 0.0, 1.0) - centre
-                z[size - 1] = label_factor * (_within(y[i], label_low, label_high) - label_centre)
+                    z[a] = within((X[i, a] - low[a]) / width[a], 0.0, 1.0) - centre
+                z[size - 1] = label_factor * (within(y[i], label_low, label_high) - label_centre)
                 for a in range(size):
                     for b in range(a + 1):
                         own[a, b] += z[a] * z[b]
