@@ -188,6 +188,23 @@ def test_every_drawn_person_is_in_one_place_with_her_own_first_rows() -> None:
     assert seen == {j: list(range(starts[j], starts[j] + min(sizes[j], 12))) for j in (1, 3, 4, 6)}
 
 
+def test_a_persons_place_and_padding_follow_from_her_own_rows_and_the_coins() -> None:
+    """Others' blocks have the same shape and they the same place in them, whatever person 2 holds."""
+
+    def laid_out(hers: int) -> dict[int, tuple[int, tuple[int, ...]]]:
+        person = np.repeat(np.arange(7), [4, 7, hers, 3, 8, 1, 12])
+        found = {}
+        for rows, weight in _blocks(Units(person, 7), np.arange(7), most_rows=64, rows_at_once=64):
+            for place in np.flatnonzero(weight.any(axis=1)):
+                found[int(person[rows[place, 0]])] = int(place), rows.shape
+        return {j: at for j, at in found.items() if j != 2}
+
+    ordinary = laid_out(5)
+    assert sorted(ordinary) == [0, 1, 3, 4, 5, 6]
+    for hers in (0, 1, 8, 30, 64, 500):
+        assert laid_out(hers) == ordinary, hers
+
+
 def test_no_rows_stop_the_fit_of_a_head() -> None:
     for value in (float("nan"), float("inf"), 1e38, 0.0):
         features, left = torch.full((4, 3), value), torch.full((4, 2), value)

@@ -10,7 +10,7 @@ RECIPES = (
     "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, single-model, ridge, "
     "exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, logistic, huber, ridge-reweight, "
     "ridge-sample, federation-server, federation-nodes, tuned, own-data, joint-sgd, joint-sgd-users, joint-deep, "
-    "joint-deep-users"
+    "joint-deep-users, deep-people"
 )
 PEOPLE = "aligned, mirrored, labels, huge, empty, corners, subnormal, tiny, enormous, one-row, more-rows"
 MISTAKES = "half-noise, everybody-drawn, unclipped-init, free-thresholds, unbounded-scores, leaked-head"
