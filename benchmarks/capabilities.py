@@ -17,7 +17,8 @@ INTRODUCTION = """# Which estimator takes what
 
 Written by `python benchmarks/capabilities.py` from `estimators/capabilities.py`, which `fit` asks before anything is charged.
 `tests/contracts/test_capabilities.py` tries every cell. Rows in memory or on disk, and one ε for everybody, are taken by all.
-The joint learners (`JointSGDRegressor`, `JointSGDClassifier`, `deep.JointTrainer`) take dense rows and a ledger.
+The joint learners (`JointSGDRegressor`, `JointSGDClassifier`, `deep.JointTrainer`) and `deep.PeopleTrainer` take
+dense rows and a ledger.
 
 """
 

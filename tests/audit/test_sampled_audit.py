@@ -11,11 +11,11 @@ from torch import nn
 
 import commonground as cg
 from commonground.audit.broken import BROKEN
-from commonground.audit.joint import DIRECTION, JOINT_RECIPES, joint_recipe_of
+from commonground.audit.joint import JOINT_RECIPES, joint_recipe_of
 from commonground.audit.recipes import Claim
 from commonground.audit.sampled import audit_sampled
 from commonground.cli import app as cli
-from commonground.deep import JointTrainer, clipped
+from commonground.deep import JointTrainer, PeopleTrainer, clipped
 from commonground.deep.local import LocalSettings
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
@@ -30,7 +30,7 @@ each = pytest.mark.parametrize("recipe", JOINT_RECIPES)
 @each
 def test_the_best_attack_is_right_as_often_as_claimed_and_no_more(recipe: str) -> None:
     """Real noise and samples; a false alarm in 1,000 runs of the test on either side."""
-    found = audit_sampled(JOINT_RECIPES[recipe].at(CLAIM), DIRECTION, n_runs=100)
+    found = audit_sampled(JOINT_RECIPES[recipe].at(CLAIM), JOINT_RECIPES[recipe].direction, n_runs=100)
     assert not found.refuted, found
     assert 0.7 < found.claimed < 0.98
     assert found.accuracy > found.claimed - 0.12, "the attack is the best there is, so it comes close"
@@ -38,11 +38,12 @@ def test_the_best_attack_is_right_as_often_as_claimed_and_no_more(recipe: str) -
 
 @pytest.mark.parametrize(
     ("recipe", "broken", "n_runs"),
-    [("joint-sgd-users", "half-noise", 200), ("joint-sgd", "everybody-drawn", 300), ("joint-deep-users", "half-noise", 120)],
+    [("joint-sgd-users", "half-noise", 200), ("joint-sgd", "everybody-drawn", 300), ("joint-deep-users", "half-noise", 120),
+     ("deep-people", "half-noise", 120)],
 )  # fmt: skip
 def test_a_fault_is_caught(recipe: str, broken: str, n_runs: int) -> None:
     with BROKEN[broken].variant():
-        assert audit_sampled(JOINT_RECIPES[recipe].at(CLAIM), DIRECTION, n_runs).refuted
+        assert audit_sampled(JOINT_RECIPES[recipe].at(CLAIM), JOINT_RECIPES[recipe].direction, n_runs).refuted
 
 
 def test_a_forgotten_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +55,15 @@ def test_a_forgotten_clip_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     modest = Claim(
         4.0, 1e-6
     )  # an honest "missing" is still guessed wrong as often as allowed, which hides less when that is often
-    assert audit_sampled(JOINT_RECIPES["joint-deep-users"].at(modest), DIRECTION, n_runs=120).refuted
+    recipe = JOINT_RECIPES["joint-deep-users"]
+    assert audit_sampled(recipe.at(modest), recipe.direction, n_runs=120).refuted
 
 
 def test_what_cannot_be_audited_is_said() -> None:
     statement = JOINT_RECIPES["joint-sgd"].at(CLAIM)(True, SampledReleases)
     other = replace(statement, events=(replace(statement.events[0], relation="replace-one"),))
     with pytest.raises(InputError, match="there or missing"):
-        audit_sampled(lambda present, gate: other, DIRECTION, n_runs=20)
+        audit_sampled(lambda present, gate: other, JOINT_RECIPES["joint-sgd"].direction, n_runs=20)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +97,13 @@ def test_a_saved_board_is_audited_by_its_own_recipe_and_budget(unit: str, tmp_pa
         board = cg.JointSGDRegressor(3.0, 1e-3, steps=4, **changes).fit(**rows).billboard_
         with pytest.raises(InputError, match="cannot be audited"):
             joint_recipe_of(board.save(tmp_path / str(changes)))
+
+
+def test_a_board_of_people_is_audited_as_such(tmp_path: Path) -> None:
+    rows = {"X": np.eye(8, dtype=np.float32), "y": np.ones(8), "users": np.arange(8) // 2}
+    board = PeopleTrainer(nn.Linear(8, 2), 3.0, 1e-3, steps=4).fit(**rows).billboard_
+    name, claim = joint_recipe_of(board.save(tmp_path / "board"))
+    assert (name, claim.epsilon, claim.delta) == ("deep-people", 3.0, 1e-3)
 
 
 def test_a_board_on_which_nothing_is_released_cannot_be_audited(tmp_path: Path) -> None:

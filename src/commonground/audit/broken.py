@@ -145,7 +145,7 @@ def unbounded_scores() -> Iterator[None]:
         yield
 
 
-_JOINT = ("joint-sgd", "joint-sgd-users", "joint-deep", "joint-deep-users")
+_JOINT = ("joint-sgd", "joint-sgd-users", "joint-deep", "joint-deep-users", "deep-people")
 _EMBEDDINGS = ("fedrep", "fedrep-no-mean", "fedrep-paper", "altmin", "altmin-paper")
 # Heads of a few people by a prior that is mostly noise are next to nothing, and so is what leaks with them.
 _UNSHRUNK = tuple(name for name in _EMBEDDINGS if name not in ("fedrep", "fedrep-no-mean"))

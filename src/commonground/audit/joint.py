@@ -1,4 +1,4 @@
-"""What can be audited of learning across owners: one record or user, there or missing among others who send nothing."""
+"""What can be audited of training on samples: one record, user or person, there or missing among others who send nothing."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,7 +16,6 @@ from commonground.errors import InputError
 from commonground.owners.joint_sgd import JointSGDClassifier, JointSGDRegressor
 
 N_RECORDS, STEPS, HUGE = 12, 6, 1e6
-DIRECTION = np.array([-1.0, 0.0])  # where the gradient of a huge label along the first feature points
 
 
 @dataclass(frozen=True)
@@ -26,6 +25,12 @@ class JointRecipe:
     unit: str
     q: float
     fit: Callable[[Claim, str, float, dict[str, Any]], JointStatement]  # the rows and the gate by name
+    n_parameters: int = 2
+
+    @property
+    def direction(self) -> np.ndarray:
+        """Where a huge label's clipped gradient points: against the first parameter."""
+        return -np.eye(self.n_parameters)[0]
 
     def at(self, claim: Claim) -> SampledFit:
         return lambda present, gate: self.fit(claim, self.unit, self.q, {**_rows(self.unit, present), "gate": gate})
@@ -35,7 +40,7 @@ def _rows(unit: str, present: bool) -> dict[str, Any]:
     """Records of two owners, three a user; those of the first unit are huge, or zero, which contributes nothing."""
     X, y = np.zeros((N_RECORDS, 2)), np.zeros(N_RECORDS)
     if present:
-        mine = slice(3 if unit == "user" else 1)
+        mine = slice(1 if unit == "record" else 3)
         X[mine, 0], y[mine] = 1.0, HUGE
     return {"X": X, "y": y, "owners": np.arange(N_RECORDS) // 6, "users": np.arange(N_RECORDS) // 3}
 
@@ -63,6 +68,19 @@ def _deep(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointState
     return trainer.fit(**{**rows, **narrow}).billboard_.statement
 
 
+def _people(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointStatement:
+    """A body of one layer that hardly moves: her own head, which a huge label makes huge, says where her gradient points."""
+    from torch import nn
+
+    from commonground.deep import PeopleTrainer
+
+    body = nn.Linear(2, 1, bias=False)
+    nn.init.ones_(body.weight)
+    trainer = PeopleTrainer(body, claim.epsilon, claim.delta, sampling_probability=q, steps=STEPS, learning_rate=1e-9)
+    fitted = trainer.fit(rows["X"].astype(np.float32), rows["y"], rows["users"], gate=rows["gate"])
+    return fitted.billboard_.statement
+
+
 JOINT_RECIPES = {
     recipe.name: recipe
     for recipe in (
@@ -70,6 +88,7 @@ JOINT_RECIPES = {
         JointRecipe("joint-sgd-users", "JointSGDRegressor, one user, all drawn", "user", 1.0, _convex),
         JointRecipe("joint-deep", "JointTrainer, one record", "record", 0.5, _deep),
         JointRecipe("joint-deep-users", "JointTrainer, one user, all drawn", "user", 1.0, _deep),
+        JointRecipe("deep-people", "PeopleTrainer, one person, all drawn", "person", 1.0, _people, n_parameters=4),
     )
 }
 
@@ -144,10 +163,30 @@ def _deep_owners(more: bool, gate: Watched) -> dict[str, bytes]:
     return _seen_by_other_owners(trainer.fit(**rows, gate=gate), rows, others)
 
 
+def _deep_people(more: bool, gate: Watched) -> dict[str, bytes]:
+    """Every owner is a person: what the others see of the board, and their own heads and answers."""
+    from commonground.deep import PeopleTrainer, TwoBranchCNN
+
+    rows, others = _owners_rows(more)
+    images = np.pad(rows["X"], ((0, 0), (0, 11))).reshape(-1, 1, 4, 4)
+    trainer = PeopleTrainer(
+        TwoBranchCNN(side=4, channels=(2, 3), classes=3), 8.0, 1e-3, classes=_CLASSES, steps=STEPS, sampling_probability=0.5,
+        simulation_seed=1,
+    )  # fmt: skip
+    trainer.fit(images, rows["y"], rows["owners"], gate=gate)
+    return {
+        **{f"shared {name}": array.tobytes() for name, array in trainer.billboard_.arrays.items()},
+        "statement": str(trainer.billboard_.statement).encode(),
+        "predictions for other people": trainer.decision_function(images, rows["owners"])[others].tobytes(),
+        "heads of other people": trainer.heads_.heads[1:].tobytes(),
+    }
+
+
 OWNERS_RECIPES: dict[str, OwnersFit] = {
     "owners-regression": _convex_owners(JointSGDRegressor),
     "owners-classes": _convex_owners(partial(JointSGDClassifier, _CLASSES)),
     "owners-deep": _deep_owners,
+    "others-deep": _deep_people,
 }
 
 
@@ -160,5 +199,7 @@ def joint_recipe_of(board: Path) -> tuple[str, Claim]:
             f"{board} cannot be audited: only one kind of release, of records or users that are there or missing, each drawn as "
             f"one. It says: {statement}"
         )
+    if statement.unit == "person":
+        return "deep-people", Claim(statement.epsilon, statement.delta)
     name = "joint-sgd" if statement.algorithm.startswith("JointSGD") else "joint-deep"
     return name + ("-users" if statement.unit == "user" else ""), Claim(statement.epsilon, statement.delta)

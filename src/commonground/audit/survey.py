@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from commonground.audit.joint import DIRECTION, JOINT_RECIPES, OWNERS_RECIPES
+from commonground.audit.joint import JOINT_RECIPES, OWNERS_RECIPES
 from commonground.audit.neighbours import neighbours
 from commonground.audit.recipes import RECIPES, Claim, Recipe
 from commonground.audit.run import audit, audit_exactly
@@ -90,7 +90,8 @@ def _line(seed: int, name: str) -> Line:
 
 def _owners(name: str) -> Line:
     with _quietly():
-        found = audit_sampled(JOINT_RECIPES[name].at(OWNERS_CLAIM), DIRECTION, SAMPLED_RUNS, SAMPLED_CONFIDENCE)
+        recipe = JOINT_RECIPES[name]
+        found = audit_sampled(recipe.at(OWNERS_CLAIM), recipe.direction, SAMPLED_RUNS, SAMPLED_CONFIDENCE)
     wrong = ("right more often than claimed",) if found.refuted else ()
     return Line(name, found.claimed, found.at_least, found.power, wrong, unit="right")
 

@@ -36,14 +36,14 @@ class JointStatement(BaseStatement):
         What was run.
     epsilon, delta : float
         Declared; ε is ``math.inf`` for a model without privacy.
-    unit : {"record", "user", "owner"}
+    unit : {"record", "user", "owner", "person"}
         Whom it protects.
     relation : {"add-or-remove-one", "replace-one"}
         What neighbours differ in.
     n_owners : int
-        Public.
+        Public; people who train together are their own owners.
     n_units : int
-        Records or users: places in the table, which neighbours have in common.
+        Records, users or people: places in the table, which neighbours have in common.
     sampling_probability, noise_multiplier, steps : float, float and int
         Of each step: how likely a unit is drawn, and noise in units of the clip norm; how many steps there were.
     simulated : bool
@@ -78,8 +78,29 @@ class JointStatement(BaseStatement):
     parameters: dict[str, Any] = field(default_factory=dict)
     software: dict[str, str] = field(default_factory=lambda: {"commonground": installed("commonground")})
 
+    @property
+    def units(self) -> str:
+        """Those whom it protects, in the plural.
+
+        Returns
+        -------
+        str
+        """
+        return "people" if self.unit == "person" else f"{self.unit}s"
+
+    @property
+    def whose(self) -> str:
+        """Whose rows it was made from, in words.
+
+        Returns
+        -------
+        str
+        """
+        counted = f"{self.n_units:,} {self.units}"
+        return f"with {counted}" if self.unit == "person" else f"across {self.n_owners:,} owners with {counted}"
+
     def __str__(self) -> str:
-        what = f"{self.algorithm} (recipe {self.recipe!r}) across {self.n_owners:,} owners with {self.n_units:,} {self.unit}s"
+        what = f"{self.algorithm} (recipe {self.recipe!r}) {self.whose}"
         if not self.private:
             return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
         if not self.events:
@@ -92,24 +113,36 @@ class JointStatement(BaseStatement):
         all_of_it = {
             "user": " at one owner with all of its records there (somebody at several owners counts as several users)",
             "owner": " with all of its records",
+            "person": " with all of her rows",
         }.get(self.unit, "")
         group = max(event.group_size for event in self.events)
         grouped = f", counted as a group of {group} records (group privacy)," if group > 1 else ""
         paragraph = (
             f"{what}. The shared parameters published here are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially "
-            f"private for every {self.unit}: neighbouring data sets differ in that {neighbours}; the number of {self.unit}s "
+            f"private for every {self.unit}: neighbouring data sets differ in that {neighbours}; the number of {self.units} "
             f"is public. They were learned in {self.steps:,} steps; in each, every unit took part with probability q = "
             f"{self.sampling_probability:g}, its gradient was clipped, and the sum got Gaussian noise of "
             f"{self.noise_multiplier:.4g} times the clip norm. One {self.unit}{all_of_it}{grouped} spends ε = "
-            f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. An owner's "
-            f"personal parameters are made from the shared ones and its own rows, are not published, and are shown to that "
-            f"owner alone, so all other owners together learn no more than this (joint differential privacy). Inside one "
-            f"owner nothing is protected. Noise: {self.noise}."
+            f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. {self._personal} "
+            f"Noise: {self.noise}."
         )
         paragraph += in_words(self.ledger)
         if self.simulated:
             return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
+
+    @property
+    def _personal(self) -> str:
+        if self.unit == "person":
+            return (
+                "A person's head is made from the shared parameters and her own rows, is not published, and is shown to her "
+                "alone, so all other people together learn no more about her than this (joint differential privacy)."
+            )
+        return (
+            "An owner's personal parameters are made from the shared ones and its own rows, are not published, and are shown to "
+            "that owner alone, so all other owners together learn no more than this (joint differential privacy). Inside one "
+            "owner nothing is protected."
+        )
 
     @classmethod
     def from_json(cls, document: dict[str, Any]) -> Self:

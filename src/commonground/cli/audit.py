@@ -10,8 +10,7 @@ RECIPES = (
     "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, single-model, ridge, "
     "ridge-descent, exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, classes, logistic, huber, "
     "ridge-reweight, ridge-pure, ridge-sample, federation-server, federation-nodes, tuned, own-data, joint-sgd, "
-    "joint-sgd-users, joint-deep, "
-    "joint-deep-users"
+    "joint-sgd-users, joint-deep, joint-deep-users, deep-people"
 )
 PEOPLE = "aligned, mirrored, labels, huge, empty, corners, subnormal, tiny, enormous, one-row, more-rows"
 MISTAKES = "half-noise, everybody-drawn, unclipped-init, free-thresholds, unbounded-scores, leaked-head"

@@ -14,7 +14,7 @@ from rich.table import Table
 from commonground import plots
 from commonground.audit.broken import BROKEN
 from commonground.audit.figure import draw_tradeoff
-from commonground.audit.joint import DIRECTION, JOINT_RECIPES, joint_recipe_of
+from commonground.audit.joint import JOINT_RECIPES, joint_recipe_of
 from commonground.audit.neighbours import neighbours
 from commonground.audit.one_run import OneRun, one_run_audit
 from commonground.audit.recipes import RECIPES, Claim, recipe_named, recipe_of
@@ -127,7 +127,7 @@ def _audit_joint(what: str, claim: Claim, runs: int, confidence: float, broken: 
     if broken is not None:
         title += f", BROKEN: {BROKEN[broken].describe}"
     with variant, progress_bar("training", 2 * runs, not as_json) as advance:
-        found: SampledAudit = audit_sampled(recipe.at(claim), DIRECTION, runs, confidence, advance)
+        found: SampledAudit = audit_sampled(recipe.at(claim), recipe.direction, runs, confidence, advance)
     if as_json:
         document = {
             "recipe": what, "broken": broken, "epsilon": claim.epsilon, "delta": claim.delta, "runs": runs,

@@ -17,6 +17,7 @@ import math
 import os
 import secrets
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -28,13 +29,13 @@ from safetensors.numpy import save as save_arrays
 from torch import Tensor, nn
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.sampled import SampledGaussianEvent, noise_multiplier_for
+from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE, SampledGaussianEvent, noise_multiplier_for
 from commonground.billboard.board import name_each_other
 from commonground.billboard.joint import JointStatement, SharedParameters, paying
 from commonground.clipping.sums import SampledSum
 from commonground.deep.clipped import clipped_sum
-from commonground.deep.per_sample import Loss, PerSampleGradients
-from commonground.errors import BillboardError
+from commonground.deep.per_sample import PerSampleGradients
+from commonground.errors import BillboardError, InputError, PrivacyWarning
 from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
@@ -43,7 +44,7 @@ from commonground.progress import progress_bar
 
 
 class Settings(Protocol):
-    """What training reads of a JointTrainer: public parameters."""
+    """What training reads of a trainer: public parameters."""
 
     epsilon: float
     delta: float
@@ -55,7 +56,6 @@ class Settings(Protocol):
     learning_rate: float | None
     momentum: float
     average: float
-    loss: Loss
     microbatch: int | None
     checkpoint: str | os.PathLike[str] | None
     checkpoint_every: int
@@ -63,34 +63,71 @@ class Settings(Protocol):
     verbose: bool
 
 
+def check_settings(s: Settings) -> None:
+    """Raise ``InputError`` for public parameters with which no training can be paid or made."""
+    if s.relation not in (ADD_OR_REMOVE, REPLACE):
+        raise InputError(f"relation must be {ADD_OR_REMOVE!r} or {REPLACE!r}, got {s.relation!r}.")
+    if not 0 < s.sampling_probability <= 1 or not 0 <= s.average < 1:
+        raise InputError("sampling_probability must lie in (0, 1] and average in [0, 1).")
+    for name in ("steps", "checkpoint_every"):
+        check_count(name, getattr(s, name))
+    for name in ("clip_norm", "learning_rate"):
+        if getattr(s, name) is not None and not 0 < getattr(s, name) < math.inf:
+            raise InputError(f"{name} must be a finite number > 0, got {getattr(s, name)!r}.")
+    Budget(s.epsilon, s.delta)
+
+
+def check_count(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+
+
+def warn_of_a_large_delta(delta: float, n_units: int, units: str) -> None:
+    if delta > 1 / n_units:
+        warnings.warn(
+            f"delta = {delta:g} is larger than 1/(number of {units}) = {1 / n_units:g}: the guarantee "
+            "would allow one's data to be published outright. Choose a delta well below that.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
+
+
 _NOISE_WALK = 0.24  # how far noise alone carries a parameter; chosen on images that no reported run uses
 _LARGEST_STEP = 0.4  # of one clipped gradient, once noise is no longer what limits the rate
 
 
-def default_learning_rate(noise_share: float, steps: int, momentum: float, clip_norm: float) -> float:
+def default_learning_rate(
+    noise_share: float, steps: int, momentum: float, clip_norm: float, noise_walk: float = _NOISE_WALK
+) -> float:
     """The rate at which ``steps`` of noise carry a parameter by a fixed distance, whatever unit, ε and sampling.
 
     ``noise_share`` is the noise multiplier over the expected number of units in a step.
     """
     walk = clip_norm * noise_share * math.sqrt(steps) / (1 - momentum)
-    return min(_NOISE_WALK / walk, _LARGEST_STEP / clip_norm)
+    return min(noise_walk / walk, _LARGEST_STEP / clip_norm)
 
 
 class SharedTraining:
-    """One run: where the descent stands, and what was paid so far. All of its state is a function of released values."""
+    """One run: where the descent stands, and what was paid so far. All of its state is a function of released values.
+
+    ``gradients``: of the shared parameters; None if there are none.
+    """
+
+    algorithm = "Joint training of a network"
+    noise_walk = _NOISE_WALK
 
     def __init__(
-        self, settings: Settings, model: nn.Module, names: list[str], n_units: int, group_size: int,
+        self, settings: Settings, model: nn.Module, gradients: PerSampleGradients | None, n_units: int, group_size: int,
         gate: Callable[..., SampledReleases] = SampledReleases,
     ) -> None:  # fmt: skip
-        self.settings, self.model, self.names = settings, model, names
+        self.settings, self.model, self.gradients = settings, model, gradients
+        self.names = [] if gradients is None else gradients.names
         self.n_units, self.group_size, self.gate = n_units, group_size, gate
         self.randomness = randomness_from(settings.simulation_seed)
         self.events: tuple[SampledGaussianEvent, ...] = ()
         self.book: Ledger | None = None  # what they were charged to
         self.noise_multiplier = self.learning_rate = 0.0
         self._stands = self.randomness.state()  # after the last step made
-        self.gradients = PerSampleGradients(model, names, settings.loss) if names else None
         self.step = self.averaged = self.drawn = 0  # steps made, iterates in the mean, steps whose noise may be known
 
     def train(self, X: Tensor, y: Tensor, units: Units, ledger: Ledger | SharedLedger | None, resume: bool) -> None:
@@ -106,7 +143,7 @@ class SharedTraining:
         )
         expected = s.sampling_probability * self.n_units * self.group_size  # a public number
         self.learning_rate = s.learning_rate or default_learning_rate(
-            self.noise_multiplier / expected, s.steps, s.momentum, s.clip_norm
+            self.noise_multiplier / expected, s.steps, s.momentum, s.clip_norm, self.noise_walk
         )
         if resume:
             self._restore()
@@ -141,9 +178,7 @@ class SharedTraining:
         assert gradients is not None
         for name, value in gradients.unflatten(torch.from_numpy(self.position)).items():
             parameters[name].data.copy_(value)
-        drawn = paid.sample(units.n_units)
-        microbatch = s.microbatch or (512 if X.is_cuda else 64)
-        total = clipped_sum(gradients, X, y, units, drawn, s.clip_norm, microbatch)
+        total = self._clipped_sum(X, y, units, paid.sample(units.n_units))
         self.drawn += 1
         slope = paid.release(total.bounded(f"step {self.drawn}: clipped sum", s.relation)) / expected
         # From here on released values only.
@@ -155,11 +190,20 @@ class SharedTraining:
             self.mean += (self.position - self.mean) / self.averaged
         self._stands = self.randomness.state()
 
+    def _clipped_sum(self, X: Tensor, y: Tensor, units: Units, drawn: np.ndarray) -> SampledSum:
+        assert self.gradients is not None
+        microbatch = self.settings.microbatch or (512 if X.is_cuda else 64)
+        return clipped_sum(self.gradients, X, y, units, drawn, self.settings.clip_norm, microbatch)
+
+    def _of_this_kind(self) -> dict[str, Any]:
+        """Public settings of this kind of training alone: in its statement, and the same where a run is continued."""
+        return {}
+
     def publish(self, n_owners: int) -> SharedParameters:
         s = self.settings
         parameters = dict(self.model.named_parameters())
         statement = JointStatement(
-            algorithm="Joint training of a network", recipe="default",
+            algorithm=self.algorithm, recipe="default",
             epsilon=float(s.epsilon) if self.names else 0.0,  # everything is personal: nothing is published
             delta=float(s.delta), unit=s.unit, relation=s.relation, n_owners=n_owners, n_units=self.n_units,
             sampling_probability=float(s.sampling_probability), noise_multiplier=self.noise_multiplier, steps=self.drawn,
@@ -167,6 +211,7 @@ class SharedTraining:
             noise=self.randomness.fast_description, events=self.events,
             parameters={
                 "clip_norm": s.clip_norm, "learning_rate": self.learning_rate, "momentum": s.momentum, "average": s.average,
+                **self._of_this_kind(),
             },
         )  # fmt: skip
         arrays = {name: parameters[name].detach().cpu().contiguous().numpy() for name in self.names}
@@ -203,6 +248,7 @@ class SharedTraining:
             "delta": float(s.delta), "unit": s.unit, "relation": s.relation, "q": float(s.sampling_probability),
             "steps": s.steps, "clip_norm": float(s.clip_norm), "learning_rate": float(self.learning_rate),
             "momentum": float(s.momentum), "average": float(s.average), "noise_multiplier": self.noise_multiplier,
+            **self._of_this_kind(),
         }  # fmt: skip
 
     def _save(self, drawn: int) -> None:

@@ -1,9 +1,7 @@
 """Learning across owners with a deep net (P4): shared layers by DP-SGD, personal layers fitted by each owner."""
 
 import copy
-import math
 import os
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Self
@@ -15,14 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from commonground.accounting.budgets import Budget
-from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
+from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.billboard.joint import refuse_to_pay_for_watchers
 from commonground.deep.local import LocalSettings, OwnersTraining
-from commonground.deep.per_sample import Loss
+from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.deep.probe import made_up_records
-from commonground.deep.shared_training import SharedTraining
-from commonground.errors import InputError, PrivacyWarning
+from commonground.deep.shared_training import SharedTraining, check_settings, warn_of_a_large_delta
+from commonground.errors import InputError
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.units import protected_units
@@ -192,13 +189,7 @@ class JointTrainer(BaseEstimator):
         if X.dtype.is_floating_point and not bool(torch.isfinite(X).all()):
             raise InputError("X holds NaN or infinite values. Fill them in or drop the row.")
         protected = protected_units(owner_of_row, users, self.unit, self.user_level, self.records_per_user)
-        if self.delta > 1 / protected.count:
-            warnings.warn(
-                f"delta = {self.delta:g} is larger than 1/(number of {self.unit}s) = {1 / protected.count:g}: the guarantee "
-                "would allow one's data to be published outright. Choose a delta well below that.",
-                PrivacyWarning,
-                stacklevel=2,
-            )
+        warn_of_a_large_delta(self.delta, protected.count, f"{self.unit}s")
         model = copy.deepcopy(self.model).to(self.device).eval()
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster pooling on a CPU
         personal = personal_names(model, self.personal)
@@ -209,7 +200,8 @@ class JointTrainer(BaseEstimator):
         settings = replace(self.local or LocalSettings(), keep=tuple(self.keep))
         self._owners_training = OwnersTraining(model, self.loss, personal, settings)
         shared = [name for name in start if name not in personal]
-        run = SharedTraining(self, model, shared, protected.count, protected.group_size, gate)
+        gradients = PerSampleGradients(model, shared, self.loss) if shared else None
+        run = SharedTraining(self, model, gradients, protected.count, protected.group_size, gate)
         run.train(X[protected.rows], y[protected.rows], protected.drawn, ledger, resume)
         self.billboard_ = run.publish(len(self.owner_ids_))
         self._start, self._shared = start, {name: p.detach().clone() for name, p in model.named_parameters()}
@@ -316,17 +308,7 @@ class JointTrainer(BaseEstimator):
             raise InputError(
                 f"unit must be 'record' or 'user' and user_level 'clip' or 'group', got {self.unit!r}, {self.user_level!r}."
             )
-        if self.relation not in (ADD_OR_REMOVE, REPLACE):
-            raise InputError(f"relation must be {ADD_OR_REMOVE!r} or {REPLACE!r}, got {self.relation!r}.")
-        if not 0 < self.sampling_probability <= 1 or not 0 <= self.average < 1:
-            raise InputError("sampling_probability must lie in (0, 1] and average in [0, 1).")
-        for name in ("steps", "checkpoint_every"):
-            if isinstance(value := getattr(self, name), bool) or not isinstance(value, int) or value < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
-        for name in ("clip_norm", "learning_rate"):
-            if getattr(self, name) is not None and not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
-        Budget(self.epsilon, self.delta)
+        check_settings(self)
 
 
 def personal_names(model: nn.Module, personal: Sequence[str]) -> list[str]:

@@ -51,8 +51,8 @@ def report_of_shared(board: "SharedParameters", checked: str = UNSIGNED) -> str:
     ]
     total = sum(array.size for array in board.arrays.values())
     told = paragraph(
-        f"{total:,} shared parameters in {len(rows)} arrays. Personal parameters stay with their owners and are not"
-        " among them."
+        f"{total:,} shared parameters in {len(rows)} arrays. Personal parameters stay with those whose they are, and are"
+        " not among them."
     )
     arrays = table("Published arrays", ("array", "shape", "numbers", "root mean square"), rows, numbers=(1, 2, 3))
     steps = paragraph(
@@ -60,14 +60,16 @@ def report_of_shared(board: "SharedParameters", checked: str = UNSIGNED) -> str:
         f" {s.sampling_probability:g}, and the sum of clipped gradients got Gaussian noise of"
         f" {s.noise_multiplier:.4g} times the clip norm."
     )
+    people = s.unit == "person"
+    who = f"{s.n_units:,} {s.units}" if people else f"{s.n_units:,} {s.units} at {s.n_owners:,} owners"
     sections = [
-        ("guarantee", "The guarantee", guarantee(s, f"{s.n_units:,} {s.unit}s at {s.n_owners:,} owners")),
+        ("guarantee", "The guarantee", guarantee(s, who)),
         ("spending", "Where the budget went", spending(s)),
         ("published", "What is published", section("published", "What is published", told, steps, arrays)),
         ("provenance", "Provenance", provenance(board, checked)),
         ("checklist", "Checklist", checklist(s, False)),
     ]
-    lead = f"{s.algorithm} across {s.n_owners:,} owners with {s.n_units:,} {s.unit}s."
+    lead = f"{s.algorithm} {s.whose}."
     return _whole(f"Privacy report: {s.algorithm}", sections, lead, s, False)
 
 
