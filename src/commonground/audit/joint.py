@@ -170,9 +170,14 @@ def _deep_people(more: bool, gate: Watched) -> dict[str, bytes]:
     rows, others = _owners_rows(more)
     images = np.pad(rows["X"], ((0, 0), (0, 11))).reshape(-1, 1, 4, 4)
     trainer = PeopleTrainer(
-        TwoBranchCNN(side=4, channels=(2, 3), classes=3), 8.0, 1e-3, classes=_CLASSES, steps=STEPS, sampling_probability=0.5,
+        TwoBranchCNN(side=4, channels=(2, 3), classes=3),
+        8.0,
+        1e-3,
+        classes=_CLASSES,
+        steps=STEPS,
+        sampling_probability=0.5,
         simulation_seed=1,
-    )  # fmt: skip
+    )
     trainer.fit(images, rows["y"], rows["owners"], gate=gate)
     return {
         **{f"shared {name}": array.tobytes() for name, array in trainer.billboard_.arrays.items()},

@@ -70,14 +70,14 @@ _HEADS: dict[str, Any] = {
 def _fedrep(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _fedrep_choice(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """With the choice that everybody has at the end, between the shared prediction, her head and a model of her own."""
-    return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    return PrivateFedRep(claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed).fit(
+        users, gate=watch.gate
+    )
 
 
 def _fedrep_refit(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -108,7 +108,7 @@ def _fedrep_few(claim: Claim, users: Users, seed: int | None, watch: Recorder) -
     """As few people as an audit has are what its many small rounds are for."""
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _fedrep_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -120,9 +120,14 @@ def _fedrep_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder)
 
 def _altmin(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return PrivateAltMin(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
+        claim.rank,
+        claim.epsilon,
+        claim.delta,
+        n_rounds=claim.n_rounds,
+        simulation_seed=seed,
+        shared_mean=False,
         fit_intercept=False,
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _altmin_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -130,7 +135,7 @@ def _altmin_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder)
     settings = AltMinSettings(n_rounds=1, schedule="groups", rows_per_user=4)
     return PrivateAltMin(
         claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed, paper_settings=settings
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _single_model(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -142,9 +147,13 @@ def _personal_ridge(
 ) -> PersonalModel:
     """Everybody has the same budget: the audited person is then the one with the largest."""
     return PersonalBudgetRidge(
-        method, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0), budgets=claim.epsilon, delta=claim.delta,
+        method,
+        feature_bounds=(-1.0, 1.0),
+        label_bounds=(-1.0, 1.0),
+        budgets=claim.epsilon,
+        delta=claim.delta,
         simulation_seed=seed,
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _ridge_descent(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -159,22 +168,27 @@ _HUGE_LOSS = (
 def _exponential(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return ExponentialSubspace(
         claim.rank, claim.epsilon, n_candidates=16, n_stages=claim.n_rounds, simulation_seed=seed
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _exponential_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     return ExponentialSubspace(
         claim.rank, claim.epsilon, recipe="paper", n_candidates=16, loss_bound=_HUGE_LOSS, simulation_seed=seed
-    ).fit(users, gate=watch.gate)  # fmt: skip
+    ).fit(users, gate=watch.gate)
 
 
 def _margin(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """Its labels are the signs of the regression labels that audits are made with."""
     X, y, people = _rows(users)
     return PrivateMarginClassifier(
-        claim.rank, claim.epsilon, projected_dim=claim.rank + 1, n_candidates=16, n_stages=claim.n_rounds,
-        margin=0.5, simulation_seed=seed,
-    ).fit(X, np.where(y > 0, 1.0, -1.0), users=people, gate=watch.gate)  # fmt: skip
+        claim.rank,
+        claim.epsilon,
+        projected_dim=claim.rank + 1,
+        n_candidates=16,
+        n_stages=claim.n_rounds,
+        margin=0.5,
+        simulation_seed=seed,
+    ).fit(X, np.where(y > 0, 1.0, -1.0), users=people, gate=watch.gate)
 
 
 def _with_budgets(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -193,7 +207,7 @@ def _fedrep_sparse(claim: Claim, users: Users, seed: int | None, watch: Recorder
     X, y, people = _rows(users)
     return PrivateFedRep(
         claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    ).fit(Users.from_arrays(sparse.csr_array(X), y, people), gate=watch.gate)  # fmt: skip
+    ).fit(Users.from_arrays(sparse.csr_array(X), y, people), gate=watch.gate)
 
 
 def _classes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -201,7 +215,7 @@ def _classes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> P
     X, y, people = _rows(users)
     return PrivateFedRepClassifier(
         0, claim.epsilon, claim.delta, classes=("low", "middle", "high"), n_rounds=claim.n_rounds, simulation_seed=seed
-    ).fit(Users.from_arrays(X, np.digitize(y, [-1.0, 1.0]).astype(float), people), gate=watch.gate)  # fmt: skip
+    ).fit(Users.from_arrays(X, np.digitize(y, [-1.0, 1.0]).astype(float), people), gate=watch.gate)
 
 
 def _logistic(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:

@@ -147,9 +147,14 @@ def _exact_too(bound: Bound, scores: tuple[np.ndarray, np.ndarray], pure: bool) 
 
 
 def _side(
-    fit: Fit, ours: Users, theirs: Users, seeds: list[int | None], sign: float, rng: np.random.Generator,
+    fit: Fit,
+    ours: Users,
+    theirs: Users,
+    seeds: list[int | None],
+    sign: float,
+    rng: np.random.Generator,
     advance: Callable[[], None],
-) -> Side:  # fmt: skip
+) -> Side:
     whole, by_release, views, moved, halved, worst = [], [], [], [], [], []
     differing: set[str] = set()
     for seed in seeds:
@@ -164,9 +169,14 @@ def _side(
         differing.update(found.differing)
         advance()
     return Side(
-        np.array(whole), np.array(by_release), np.array(views), np.array(moved), np.array(halved),
-        np.array(worst), frozenset(differing),
-    )  # fmt: skip
+        np.array(whole),
+        np.array(by_release),
+        np.array(views),
+        np.array(moved),
+        np.array(halved),
+        np.array(worst),
+        frozenset(differing),
+    )
 
 
 def _discriminant(views_with: np.ndarray, views_without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -165,9 +165,14 @@ def train(
         budget=budget, engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip
     asked = {
-        "rank": old.rank if rank is None and old is not None else rank_in(rank), "recipe": recipe, "device": device,
-        "fit_intercept": intercept, "shared_mean": shared_mean, "n_rounds": rounds, "simulation_seed": simulation_seed,
-    }  # fmt: skip
+        "rank": old.rank if rank is None and old is not None else rank_in(rank),
+        "recipe": recipe,
+        "device": device,
+        "fit_intercept": intercept,
+        "shared_mean": shared_mean,
+        "n_rounds": rounds,
+        "simulation_seed": simulation_seed,
+    }
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
     look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:

@@ -115,6 +115,11 @@ def _figure(results: list[Result]) -> plots.Panel:
         label = result.name if result.epsilon is None else f"{result.name}, ε = {result.epsilon:g}"
         lines.append(plots.Line(label, [], [result.mse], colour, dash))
     return plots.Panel(
-        lines, "ε per person (δ = 1e-6)", "population MSE", "What sharing brings, and what privacy costs",
-        log_x=True, log_y=True, x_ticks=EPSILONS,
-    )  # fmt: skip
+        lines,
+        "ε per person (δ = 1e-6)",
+        "population MSE",
+        "What sharing brings, and what privacy costs",
+        log_x=True,
+        log_y=True,
+        x_ticks=EPSILONS,
+    )

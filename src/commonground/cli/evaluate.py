@@ -217,6 +217,11 @@ def _figure(results: list[Errors], what: str) -> plots.Panel:
     lows = sorted({low for result in results for low in result.by_own_rows})
     most = max((y for line in lines for y in line.ys if math.isfinite(y)), default=1.0)
     return plots.Panel(
-        lines, "own rows that models saw (at least)", f"{what}, rows held out", "NOT PRIVATE: for the operator's eyes only",
-        log_x=True, x_ticks=lows, y_range=(0.0, 1.05 * most or 1.0),
-    )  # fmt: skip
+        lines,
+        "own rows that models saw (at least)",
+        f"{what}, rows held out",
+        "NOT PRIVATE: for the operator's eyes only",
+        log_x=True,
+        x_ticks=lows,
+        y_range=(0.0, 1.05 * most or 1.0),
+    )

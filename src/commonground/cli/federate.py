@@ -30,9 +30,10 @@ federate_app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 node_app = typer.Typer(
-    help="One owner's side: answer the server's questions, fit heads.", no_args_is_help=True,
+    help="One owner's side: answer the server's questions, fit heads.",
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
-)  # fmt: skip
+)
 federate_app.add_typer(node_app, name="node")
 
 Out = Annotated[Path, typer.Option("--out", help="Folder for the billboard.")]

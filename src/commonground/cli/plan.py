@@ -162,9 +162,14 @@ def _refitted(start: Any, board: Any, crowd: Any, mu: float, seed: int) -> Any:
     from commonground.estimators.fedrep import PrivateFedRep
 
     model = PrivateFedRep(
-        board.rank, max(gaussian_epsilon(mu, 1e-6), 1e-4), 1e-6, fit_intercept=board.fit_intercept,
-        shared_mean=board.mean is not None, keep_heads=False, simulation_seed=seed,
-    )  # fmt: skip
+        board.rank,
+        max(gaussian_epsilon(mu, 1e-6), 1e-4),
+        1e-6,
+        fit_intercept=board.fit_intercept,
+        shared_mean=board.mean is not None,
+        keep_heads=False,
+        simulation_seed=seed,
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return model.fit(crowd, start=start).billboard_

@@ -99,9 +99,13 @@ def _print(result: PaperResult, outcome: Outcome, fast: bool) -> None:
         setting = [f"{value:g}" if isinstance(value, float) else str(value) for value in row.setting.values()]
         verdict = row.verdict.replace("DIFFERS", "[red]DIFFERS[/]")
         table.add_row(
-            *setting, f"{row.ours:.4g}", _or_blank(row.spread, ".1g"), _or_blank(row.printed, ".4g"),
-            _or_blank(row.difference, "+.1%"), verdict or escape(row.note),
-        )  # fmt: skip
+            *setting,
+            f"{row.ours:.4g}",
+            _or_blank(row.spread, ".1g"),
+            _or_blank(row.printed, ".4g"),
+            _or_blank(row.difference, "+.1%"),
+            verdict or escape(row.note),
+        )
     console.print(table)
     for claim in outcome.claims:
         verdict = "[green]holds[/]" if claim.holds else "[red]does not hold[/]"

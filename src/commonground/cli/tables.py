@@ -76,6 +76,10 @@ def newcomers_in(board: Billboard, table: Any, user: str | None, label: str | No
         )
     names = feature_names(board)
     return Users.from_table(
-        table, user=user or "user_id", label=label or "y", features=names if item is None else None, item=item,
+        table,
+        user=user or "user_id",
+        label=label or "y",
+        features=names if item is None else None,
+        item=item,
         items=None if item is None else names,
-    )  # fmt: skip
+    )

@@ -222,9 +222,13 @@ def look_first(
 
 
 def fitted(
-    model: Any, people: Population, payer: LedgerPopulation | None, any_scales: bool, journal: Journal | None,
+    model: Any,
+    people: Population,
+    payer: LedgerPopulation | None,
+    any_scales: bool,
+    journal: Journal | None,
     start: Billboard | None,
-) -> Any:  # fmt: skip
+) -> Any:
     resumable = journal is not None and model.epsilon is not None and not isinstance(payer, PersonalLedger)
     kept = {"checkpoint": journal} if resumable else {}
     if journal is not None and journal.entries:

@@ -77,9 +77,14 @@ def across_owners(
     within = _places(owners)
     users = np.unique(np.stack([owners, within // records_per_user]), axis=1, return_inverse=True)[1]
     return OwnersData(
-        _images(X[rows]), y[rows].astype(np.int64), owners, users,
-        _images(test_X[test_rows]), test_y[test_rows].astype(np.int64), test_owners,
-    )  # fmt: skip
+        _images(X[rows]),
+        y[rows].astype(np.int64),
+        owners,
+        users,
+        _images(test_X[test_rows]),
+        test_y[test_rows].astype(np.int64),
+        test_owners,
+    )
 
 
 def digits_across_owners(n_owners: int = 16, records_per_user: int = 1, seed: int = 0) -> OwnersData:

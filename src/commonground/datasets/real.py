@@ -181,8 +181,12 @@ def _read_idx(path: Path) -> np.ndarray:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * n_axes).reshape(shape)
 
 
-_IMAGES = ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz", "t10k-images-idx3-ubyte.gz",
-           "t10k-labels-idx1-ubyte.gz")  # fmt: skip
+_IMAGES = (
+    "train-images-idx3-ubyte.gz",
+    "train-labels-idx1-ubyte.gz",
+    "t10k-images-idx3-ubyte.gz",
+    "t10k-labels-idx1-ubyte.gz",
+)
 _SOURCES = {
     "bank-conjoint": _Source('R package bayesm, data set "bank"', ("bank_choices.csv",), _read_bank),
     "camera-conjoint": _Source('R package bayesm, data set "camera"', ("camera_choices.csv",), _read_camera),

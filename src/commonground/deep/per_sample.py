@@ -138,9 +138,10 @@ def patches(layer: nn.Conv2d, x: Tensor) -> Tensor:
 def output_size(layer: nn.Conv2d, x: Tensor) -> tuple[int, int]:
     rows, columns = (
         (x.shape[2 + axis] + 2 * int(layer.padding[axis]) - layer.dilation[axis] * (layer.kernel_size[axis] - 1) - 1)
-        // layer.stride[axis] + 1
+        // layer.stride[axis]
+        + 1
         for axis in (0, 1)
-    )  # fmt: skip
+    )
     return rows, columns
 
 

@@ -117,9 +117,14 @@ class SharedTraining:
     noise_walk = _NOISE_WALK
 
     def __init__(
-        self, settings: Settings, model: nn.Module, gradients: PerSampleGradients | None, n_units: int, group_size: int,
+        self,
+        settings: Settings,
+        model: nn.Module,
+        gradients: PerSampleGradients | None,
+        n_units: int,
+        group_size: int,
         gate: Callable[..., SampledReleases] = SampledReleases,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.settings, self.model, self.gradients = settings, model, gradients
         self.names = [] if gradients is None else gradients.names
         self.n_units, self.group_size, self.gate = n_units, group_size, gate
@@ -171,9 +176,14 @@ class SharedTraining:
             parameters[name].data.copy_(value)
 
     def _step(
-        self, X: Tensor, y: Tensor, units: Units, paid: SampledReleases,
-        parameters: dict[str, nn.Parameter], expected: float,
-    ) -> None:  # fmt: skip
+        self,
+        X: Tensor,
+        y: Tensor,
+        units: Units,
+        paid: SampledReleases,
+        parameters: dict[str, nn.Parameter],
+        expected: float,
+    ) -> None:
         s, gradients = self.settings, self.gradients
         assert gradients is not None
         for name, value in gradients.unflatten(torch.from_numpy(self.position)).items():
@@ -260,9 +270,13 @@ class SharedTraining:
             return
         file = Path(self.settings.checkpoint)
         note = {
-            "run": self._public(), "step": self.step, "averaged": self.averaged, "drawn": drawn,
-            "events": [event.as_dict() for event in self.events], "randomness": self._stands,
-        }  # fmt: skip
+            "run": self._public(),
+            "step": self.step,
+            "averaged": self.averaged,
+            "drawn": drawn,
+            "events": [event.as_dict() for event in self.events],
+            "randomness": self._stands,
+        }
         arrays = {"position": self.position, "velocity": self.velocity, "mean": self.mean}
         with replacing(file, PRIVATE) as written:
             written.write(save_arrays(arrays, metadata={"checkpoint": json.dumps(note)}))

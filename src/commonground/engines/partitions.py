@@ -243,9 +243,14 @@ class Reader:
         return Opened(users.n_users, users.n_rows, users.max_rows_per_user, budgets)
 
     def sum(
-        self, key: Any, partition: Partition, reading: Reading, size: tuple[int, int], weights: np.ndarray | None,
+        self,
+        key: Any,
+        partition: Partition,
+        reading: Reading,
+        size: tuple[int, int],
+        weights: np.ndarray | None,
         statistic: Summable[Sum],
-    ) -> Sum | None:  # fmt: skip
+    ) -> Sum | None:
         """The sum over one partition, opened anew if another reader had it; None where nobody takes part."""
         if key not in self._users:
             self.open(key, partition, reading)

@@ -21,8 +21,10 @@ def discovered(people: Unencoded, gate: Gate, budget: Budget | PureBudget) -> tu
     mu = spent / len(columns) ** 0.5
     found = {column.name: release_category_values(people, column.name, column.longest, gate, mu) for column in columns}
     if not any(found.values()) and all(column.undiscovered for column in people.schema.features):
-        raise InputError("no value of any category stands out of the noise, and there are no other features. More people, a "
-                         "larger ε, or values from a public list would help. What was released stays spent.")  # fmt: skip
+        raise InputError(
+            "no value of any category stands out of the noise, and there are no other features. More people, a "
+            "larger ε, or values from a public list would help. What was released stays spent."
+        )
     named = {name for column in people.schema.features if not column.undiscovered for name in column.feature_names}
     return people.encoded(_of_new_names(found, named)), left
 

@@ -183,11 +183,16 @@ class ExponentialSubspace(PersonalModel):
         rng = public_generator(self.candidate_seed, "candidate subspaces")
         embedding, stages = zoom(
             lambda candidates: users.sum(self._scores(candidates)),  # Alg. 4, line 1
-            self._first_candidates(d, k, rng, gate.randomness.simulated), budget, gate, rng,
-            1 if paper else self.n_stages, self.n_candidates,
+            self._first_candidates(d, k, rng, gate.randomness.simulated),
+            budget,
+            gate,
+            rng,
+            1 if paper else self.n_stages,
+            self.n_candidates,
             reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
-            people=users.n_users, verbose=self.verbose,
-        )  # fmt: skip
+            people=users.n_users,
+            verbose=self.verbose,
+        )
         name, given = "Exponential subspace", self.candidates
         if isinstance(given, Billboard):
             cost = f"(ε = {given.statement.epsilon:g}, δ = {given.statement.delta:g})"

@@ -169,8 +169,13 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         chosen, stages = zoom(
             lambda candidates: users.sum(MarginScores(scale * candidates, *how)),
             random_subspaces(self.n_candidates, projected, k, rng),
-            budget, gate, rng, 1 if paper else self.n_stages, finest=_FINEST, verbose=self.verbose,
-        )  # fmt: skip
+            budget,
+            gate,
+            rng,
+            1 if paper else self.n_stages,
+            finest=_FINEST,
+            verbose=self.verbose,
+        )
         return Billboard(
             embedding=np.ascontiguousarray(M.T @ (scale * chosen)),  # Alg. 3, line 5
             mean=None,

@@ -111,9 +111,14 @@ def train(link: GridLink, settings: Settings, ledger: Ledger | SharedLedger | No
     federation = Federation(link, trust=settings.trust, tolerated=settings.tolerated)
     log.info("%d nodes with %d people take part", len(federation.members), federation.n_users)
     model = MODELS[settings.model](
-        settings.rank, settings.epsilon, settings.delta, fit_intercept=settings.intercept,
-        shared_mean=settings.shared_mean, n_rounds=settings.rounds or None, keep_heads=False,
-    )  # fmt: skip
+        settings.rank,
+        settings.epsilon,
+        settings.delta,
+        fit_intercept=settings.intercept,
+        shared_mean=settings.shared_mean,
+        n_rounds=settings.rounds or None,
+        keep_heads=False,
+    )
     return model.fit(federation, ledger=ledger).billboard_
 
 

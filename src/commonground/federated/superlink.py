@@ -172,10 +172,14 @@ def superlink(
         admitted = frozenset(_register(state, path) for path in public_keys) if public_keys else None
         app = app_for_nodes(factory, authenticate=bool(public_keys))
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none",
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
             ssl_certfile=None if tls is None else str(tls.certificate),
             ssl_keyfile=None if tls is None else str(tls.key),
-        )  # fmt: skip
+        )
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, args=([door],), name="superlink", daemon=True)
         thread.start()

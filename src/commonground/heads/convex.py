@@ -45,8 +45,13 @@ def _fit(X, y, offsets, U, w, intercepts, loss):  # type: ignore[no-untyped-def]
 
 
 def fit_convex_heads(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, local_intercept: bool, loss: str
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    block: Block,
+    embedding: np.ndarray,
+    mean: np.ndarray | None,
+    shared_intercept: float,
+    local_intercept: bool,
+    loss: str,
+) -> tuple[np.ndarray, np.ndarray]:
     """(people, k) heads and (people,) local intercepts; for the logistic loss a label above zero is a yes."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
     U, intercepts = np.ascontiguousarray(embedding, dtype=np.float64), (float(shared_intercept), int(local_intercept))

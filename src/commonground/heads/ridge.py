@@ -208,9 +208,13 @@ def in_coordinates_of(prior: np.ndarray | None, embedding: np.ndarray) -> tuple[
 
 
 def fit_heads(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, shared_intercept: float, local_intercept: bool,
+    block: Block,
+    embedding: np.ndarray,
+    mean: np.ndarray | None,
+    shared_intercept: float,
+    local_intercept: bool,
     prior: np.ndarray | None = None,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray]:
     """(people, k) heads and (people,) local intercepts, the latter on top of the shared one."""
     if embedding.shape[1] == 0:  # one model for everybody: no heads to fit
         return np.zeros((block.n_users, 0)), np.zeros(block.n_users)

@@ -229,9 +229,12 @@ class _JointSGD(BaseEstimator):
     def _validate(self) -> None:
         Budget(self.epsilon, self.delta)
         choices = {
-            "unit": ("record", "user"), "user_level": ("clip", "group"), "relation": (ADD_OR_REMOVE, REPLACE),
-            "aggregator": ("mean", "winsorised"), "recipe": ("default", "paper"),
-        }  # fmt: skip
+            "unit": ("record", "user"),
+            "user_level": ("clip", "group"),
+            "relation": (ADD_OR_REMOVE, REPLACE),
+            "aggregator": ("mean", "winsorised"),
+            "recipe": ("default", "paper"),
+        }
         for name, allowed in choices.items():
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}.")

@@ -170,9 +170,12 @@ def _run(fast: bool, show: bool) -> Outcome:
             excess, head = exponential_excess(epsilon, 0)
             promised = head * (3**1.5 / (epsilon * 2_000) + math.sqrt(1 / 10))
             rows.append(
-                Row({"lemma": "P1, Theorem 5.2", "exponent of": f"(ε = {epsilon:g}: the risk itself)"}, excess,
-                    note=f"net of width 0.1; promised {promised:.2f}, of which √(k/m) is {head * math.sqrt(0.1):.2f}")
-            )  # fmt: skip
+                Row(
+                    {"lemma": "P1, Theorem 5.2", "exponent of": f"(ε = {epsilon:g}: the risk itself)"},
+                    excess,
+                    note=f"net of width 0.1; promised {promised:.2f}, of which √(k/m) is {head * math.sqrt(0.1):.2f}",
+                )
+            )
     return Outcome(rows, claims)
 
 

@@ -142,9 +142,7 @@ def _row(sweep: Sweep, value: float, metric: str, method: str, loss: np.ndarray,
     number, note = printed().get((sweep.table, value, metric, method), (None, ""))  # "expected" stands in no table
     ours = float(loss.mean() if statistic == "mean" else loss.std())
     spread = float(loss.std() / np.sqrt(len(loss) * (1 if statistic == "mean" else 2))) if len(loss) > 1 else None
-    setting: dict[str, str | float] = {
-        sweep.varied: value, "loss": f"{metric}, {statistic}", "method": NAMES[method]
-    }  # fmt: skip
+    setting: dict[str, str | float] = {sweep.varied: value, "loss": f"{metric}, {statistic}", "method": NAMES[method]}
     if method == "non_private" or note:
         return Row(setting, ours, number, None, spread, note)
     # n·min ε of the baseline is recovered from its own cell, and so is Σε of PDP-OP where people are few.

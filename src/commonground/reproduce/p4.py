@@ -62,9 +62,11 @@ _METHODS = {
     "blend": "joint DP, blended with the own model", "joint_dp": "joint DP, owner's choice",
 }  # fmt: skip
 _COLUMNS = {
-    "paper": "joint_dp", "fedavg_joint_dp": "joint_dp", "fedavg_full_dp": "full_dp",
+    "paper": "joint_dp",
+    "fedavg_joint_dp": "joint_dp",
+    "fedavg_full_dp": "full_dp",
     "fedavg_without_dp": "collaboration_without_dp",
-}  # the printed column that a row of ours stands beside  # fmt: skip
+}  # the printed column that a row of ours stands beside
 
 
 def table1_outcome(cells: list[Cell]) -> Outcome:
@@ -95,13 +97,18 @@ def table1_outcome(cells: list[Cell]) -> Outcome:
         if (p := _printed(1, n, "joint_dp", "1.0", d)) is not None and found[d, n, "joint_dp"][0] <= p
     ]
     claims = [
-        Claim("Joint DP with the owner's choice is nowhere below training alone by more than one standard error",
-              worst("joint_dp", "per_silo") >= -1.0 or lead >= 0.0, f"smallest lead {lead:+.4f}"),
+        Claim(
+            "Joint DP with the owner's choice is nowhere below training alone by more than one standard error",
+            worst("joint_dp", "per_silo") >= -1.0 or lead >= 0.0,
+            f"smallest lead {lead:+.4f}",
+        ),
         Claim("Joint DP is above the printed joint-DP cell everywhere", not above, ", ".join(above) or "all cells"),
-        Claim("P4: joint DP is better than full DP at ε = 1",
-              all(found[d, n, "joint_dp"][0] > found[d, n, "full_dp"][0] for d, n in pairs),
-              f"smallest lead {min(found[d, n, 'joint_dp'][0] - found[d, n, 'full_dp'][0] for d, n in pairs):+.4f}"),
-    ]  # fmt: skip
+        Claim(
+            "P4: joint DP is better than full DP at ε = 1",
+            all(found[d, n, "joint_dp"][0] > found[d, n, "full_dp"][0] for d, n in pairs),
+            f"smallest lead {min(found[d, n, 'joint_dp'][0] - found[d, n, 'full_dp'][0] for d, n in pairs):+.4f}",
+        ),
+    ]
 
     def draw(figure: "Figure") -> None:
         datasets = sorted({d for d, _ in pairs})
@@ -162,10 +169,13 @@ def table4_outcome(cells: list[Cell]) -> Outcome:
 def figure1_outcome(cells: list[Cell]) -> Outcome:
     found = mean_and_error(cells, "n", "epsilon", "method")
     rows = [
-        Row({"owners": n, "epsilon": epsilon, "method": _METHODS["personal" if method == "joint_dp" else method]},
-            mean, spread=error)
+        Row(
+            {"owners": n, "epsilon": epsilon, "method": _METHODS["personal" if method == "joint_dp" else method]},
+            mean,
+            spread=error,
+        )
         for (n, epsilon, method), (mean, error) in sorted(found.items())
-    ]  # fmt: skip
+    ]
     leads = [
         found[n, e, "joint_dp"][0] - found[n, e, "full_dp"][0]
         for n, e, method in found

@@ -27,8 +27,13 @@ CANDIDATES = ("own", "shared", "personal", "blend")  # what table 1's owners cho
 N_RECORDS = 10_000
 REPORTED = 40_000  # training images from which reported runs draw; the others chose the rates
 PAPER: dict[str, Any] = {
-    "clip_norm": 15.0, "sampling_probability": 1.0, "steps": 20, "learning_rate": 0.3, "momentum": 0.0, "average": 0.0,
-}  # fmt: skip
+    "clip_norm": 15.0,
+    "sampling_probability": 1.0,
+    "steps": 20,
+    "learning_rate": 0.3,
+    "momentum": 0.0,
+    "average": 0.0,
+}
 
 
 def table_3_rounds(n_owners: int) -> int:
@@ -151,9 +156,13 @@ def table4_cells(study: Study, records_per_user: int, epsilon: float, level: str
     trainer = full_dp(trainer) if level == "full" else trainer
     trainer.fit(data.X, data.y, owners=data.owners, users=data.users)
     yield {
-        "n": n, "seed": seed, "records_per_user": records_per_user, "epsilon": epsilon, "level": level,
+        "n": n,
+        "seed": seed,
+        "records_per_user": records_per_user,
+        "epsilon": epsilon,
+        "level": level,
         "accuracy": accuracy(trainer, data, "shared" if level == "full" else "personal"),
-    }  # fmt: skip
+    }
 
 
 def table4_levels(records_per_user: int, all_of_them: bool) -> tuple[str, ...]:

@@ -14,8 +14,10 @@ from commonground.reproduce.p4_cells import DELTA, Cell, Study
 CLIP = 15.0
 TABLE_3 = {4: (20, 10), 16: (10, 10), 64: (10, 10), 128: (5, 20), 256: (5, 20), 512: (5, 20)}  # n → (E, T)
 WAYS: dict[str, tuple[bool, tuple[str, ...]]] = {  # method → (noise, layers that stay with their owner)
-    "fedavg_without_dp": (False, ()), "fedavg_full_dp": (True, ()), "fedavg_joint_dp": (True, ("fc1",)),
-}  # fmt: skip
+    "fedavg_without_dp": (False, ()),
+    "fedavg_full_dp": (True, ()),
+    "fedavg_joint_dp": (True, ("fc1",)),
+}
 
 
 def noise_of_mean(n_owners: int, rounds: int, epsilon: float, delta: float, clip: float = CLIP) -> float:

@@ -72,10 +72,11 @@ def fedavg(runs: Sequence[Run], epochs: int, rounds: int, device: str, at_once: 
             start = {
                 name: torch.where(
                     _like(mine[name].repeat_interleave(n_owners), found[name].ndim),
-                    found[name], shared[name].repeat_interleave(n_owners, 0),
+                    found[name],
+                    shared[name].repeat_interleave(n_owners, 0),
                 )
                 for name in names
-            }  # fmt: skip
+            }
         return training.accuracies(start, runs)
 
 

@@ -75,8 +75,10 @@ def _run(fast: bool, show: bool) -> Outcome:
         bound = proven_epsilon(ATTACKED, ATTACKED.per_coordinate(ATTACKED_EPSILON), ATTACKED_USERS, runs)
         note = f"by {runs:,} runs with either gradient, 95 % confidence; {bound.accuracy:.1%} of guesses right"
         where: dict[str, str | float] = {
-            "owners": ATTACKED.n_owners, "noise": "as printed, attacked", "declared": ATTACKED_EPSILON
-        }  # fmt: skip
+            "owners": ATTACKED.n_owners,
+            "noise": "as printed, attacked",
+            "declared": ATTACKED_EPSILON,
+        }
         rows.append(Row(where, bound.by_definition, note=note))
         advance()
     large = [n for n in owners if n >= 1000]

@@ -26,22 +26,27 @@ CITATIONS = {
 DEPARTURES: dict[str, tuple[str, tuple[str, ...]]] = {
     'PrivateAltMin(recipe="paper"): P1, Algorithms 1 to 3': ("estimators/altmin/paper.py", altmin_paper.DEPARTURES),
     'ExponentialSubspace(recipe="paper"): P1, Algorithm 4': (
-        "estimators/exponential_subspace.py", exponential_subspace.DEPARTURES,
+        "estimators/exponential_subspace.py",
+        exponential_subspace.DEPARTURES,
     ),
     'PrivateFedRep(recipe="paper"): P2, Algorithms 1 and 2': ("estimators/fedrep/paper.py", fedrep_paper.DEPARTURES),
     'PrivateMarginClassifier(recipe="paper"): P2, Algorithm 3': (
-        "estimators/margin_classifier.py", margin_classifier.DEPARTURES,
+        "estimators/margin_classifier.py",
+        margin_classifier.DEPARTURES,
     ),
     'PersonalBudgetRidge(method="reweight", "sample", "uniform"): P3': (
-        "estimators/personal_ridge.py", personal_ridge.DEPARTURES,
+        "estimators/personal_ridge.py",
+        personal_ridge.DEPARTURES,
     ),
     'JointSGDRegressor, JointSGDClassifier(recipe="paper"): P4, Algorithm 1': (
-        "owners/single_steps.py", single_steps.DEPARTURES,
+        "owners/single_steps.py",
+        single_steps.DEPARTURES,
     ),
     'JointSGDRegressor, JointSGDClassifier(aggregator="winsorised"): P4, Algorithm 2': (
-        "owners/winsorised.py", winsorised.DEPARTURES,
+        "owners/winsorised.py",
+        winsorised.DEPARTURES,
     ),
-}  # fmt: skip
+}
 
 AGREES, DIFFERS, REPLACED, OPEN = "agrees", "differs", "replaced", "open"
 

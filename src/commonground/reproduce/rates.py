@@ -31,8 +31,12 @@ class Point:
 
 
 GRID: dict[str, tuple[float, ...]] = {
-    "n": (5_000, 10_000, 20_000), "epsilon": (4.0, 8.0, 16.0), "d": (20, 40, 80), "k": (1, 2, 4), "m": (20, 40, 80),
-}  # fmt: skip
+    "n": (5_000, 10_000, 20_000),
+    "epsilon": (4.0, 8.0, 16.0),
+    "d": (20, 40, 80),
+    "k": (1, 2, 4),
+    "m": (20, 40, 80),
+}
 Make = Callable[[Point, int], PersonalModel]
 FEDREP, ALTMIN = "Private FedRep, paper's recipe", "Priv-AltMin, paper's recipe"
 _PLAIN: dict[str, Any] = {"fit_intercept": False, "shared_mean": False, "keep_heads": False}
@@ -107,14 +111,18 @@ def _run(fast: bool, show: bool) -> Outcome:
     return Outcome(
         rows,
         [
-            Claim("n and ε enter as 1/(nε)² (within 0.5) in both papers' recipes",
-                  all(abs(exponent[method, v] + 2) <= 0.5 for method in (ALTMIN, FEDREP) for v in ("n", "epsilon")),
-                  ", ".join(f"{v}: {exponent[ALTMIN, v]:.2f} and {exponent[FEDREP, v]:.2f}" for v in ("n", "epsilon"))),
-            Claim("P2, section 3.3: its risk is smaller than Priv-AltMin's by a factor dk (both exponents differ by about one)",
-                  all(abs(difference - 1) <= 0.5 for difference in ratio.values()),
-                  ", ".join(f"exponent of {v} differs by {difference:+.2f}" for v, difference in ratio.items())),
+            Claim(
+                "n and ε enter as 1/(nε)² (within 0.5) in both papers' recipes",
+                all(abs(exponent[method, v] + 2) <= 0.5 for method in (ALTMIN, FEDREP) for v in ("n", "epsilon")),
+                ", ".join(f"{v}: {exponent[ALTMIN, v]:.2f} and {exponent[FEDREP, v]:.2f}" for v in ("n", "epsilon")),
+            ),
+            Claim(
+                "P2, section 3.3: its risk is smaller than Priv-AltMin's by a factor dk (both exponents differ by about one)",
+                all(abs(difference - 1) <= 0.5 for difference in ratio.values()),
+                ", ".join(f"exponent of {v} differs by {difference:+.2f}" for v, difference in ratio.items()),
+            ),
         ],
-    )  # fmt: skip
+    )
 
 
 RESULT = PaperResult(

@@ -50,13 +50,14 @@ def _counts(person: np.ndarray, values: list[bytes], beginnings: list[bytes], at
     place_of = {beginning: place for place, beginning in enumerate(beginnings)}
     places = np.fromiter(
         (
-            -1 if END in value or (place := place_of.get(value[:at], -1)) < 0
+            -1
+            if END in value or (place := place_of.get(value[:at], -1)) < 0
             else 256 * place + (value[at] if at < len(value) else END)
             for value in values
         ),
         dtype=np.int64,
         count=len(values),
-    )  # fmt: skip
+    )
     here = places >= 0
     shape = (n_people, 256 * len(beginnings))
     has = sparse.csr_array((np.ones(int(here.sum())), (person[here], places[here])), shape=shape)

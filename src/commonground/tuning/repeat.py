@@ -91,9 +91,14 @@ def repeat_and_select(
 
 
 def _once(
-    estimator: Any, candidates: list[dict[str, Any]], group: Group, budget: Budget, seed: int | None,
-    event: RepeatedSelectionEvent, rows: HeldOut,
-) -> Winner:  # fmt: skip
+    estimator: Any,
+    candidates: list[dict[str, Any]],
+    group: Group,
+    budget: Budget,
+    seed: int | None,
+    event: RepeatedSelectionEvent,
+    rows: HeldOut,
+) -> Winner:
     """One repetition: a fit and the scores of what it gives, charged to a book of its own that holds μ."""
     whole = InMemoryLedger(budget)
     share = part_of(budget, 1.0 - CHOICE)

@@ -56,9 +56,14 @@ PLAN = Plan(
 
 
 def recipe_for_many(
-    users: Population, rank: int | Literal["auto"], n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool,
+    users: Population,
+    rank: int | Literal["auto"],
+    n_rounds: int | None,
+    budget: Budget,
+    gate: Gate,
+    verbose: bool,
     start: SharedModel | None = None,
-) -> SharedModel:  # fmt: skip
+) -> SharedModel:
     """The shared model, with the prior of heads and the noise of labels; from the embedding of ``start``, if there is one."""
     d, n_rounds = users.n_features, n_rounds or (N_ROUNDS if start is None else ROUNDS_FROM_OLD)
     plan = plan_for(n_rounds, users.total_weight, d, budget.mu)
