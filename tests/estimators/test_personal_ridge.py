@@ -412,3 +412,17 @@ def test_mistakes_are_named(change: dict[str, Any], message: str) -> None:
     settings: dict[str, Any] = {"method": "reweight", "alpha": 1.0, "budgets": 1.0, **BOUNDS, **change}
     with pytest.raises(InputError, match=message):
         cg.PersonalBudgetRidge(**settings).fit(*rows(20))
+
+
+def test_the_statement_names_the_sampler_that_drew() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.uniform(size=(60, 2)), rng.uniform(size=60)
+    for method, delta, sampler in (
+        ("reweight", 0.0, "floating-point"), ("statistics", 0.0, "floating-point"), ("statistics", 1e-6, "OpenDP"),
+    ):  # fmt: skip
+        model = cg.PersonalBudgetRidge(
+            method, 1.0, delta=delta, feature_bounds=(0, 1), label_bounds=(0, 1), budgets=1.0
+        )
+        statement = model.fit(X, y).billboard_.statement
+        assert sampler in statement.noise
+        assert sampler in " ".join(str(statement).split())

@@ -45,7 +45,7 @@ def gradient_gap(feature_norm: float, label_size: float, radius: float) -> float
     True
     """
     slope = feature_norm * radius / label_size
-    s = 2.0 * slope / (1.0 + math.sqrt(1.0 + 8.0 * slope * slope))
+    s = 2.0 * slope / (1.0 + math.hypot(1.0, math.sqrt(8.0) * slope))
     return 2.0 * feature_norm * math.sqrt(1.0 - s * s) * (label_size + feature_norm * radius * s)
 
 

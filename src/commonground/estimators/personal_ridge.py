@@ -215,16 +215,16 @@ class PersonalBudgetRidge(PersonalModel):
             scale = unit_scale(low, high, label_low, label_high, self.fit_intercept)
             theta = self._output_perturbation(users, budgets, scale, gate)
         coef, intercept = scale.linear_model(theta)
-        noise = gate.randomness.floating_point_description if isinstance(budget, PureBudget) else None
+        statement = Statement.of_fit(gate, "Ridge with personal budgets", self.method, budget, users, budgets)
+        if isinstance(budget, PureBudget):
+            statement = replace(statement, noise=gate.randomness.floating_point_description)
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),
             mean=coef,
             intercept=intercept,
             fit_intercept=False,
             feature_names=users.feature_names,
-            statement=Statement.of_fit(
-                gate, "Ridge with personal budgets", self.method, budget, users, budgets, noise=noise
-            ),
+            statement=statement,
         )
 
     def _output_perturbation(
