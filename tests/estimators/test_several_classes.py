@@ -221,3 +221,28 @@ def test_a_board_whose_parts_do_not_belong_together_is_refused(fitted: Any, tmp_
 
     with pytest.raises(BillboardError):
         cg.Billboard.load(rewrite(board.save(tmp_path / "board"), fewer))
+
+
+def test_settings_are_refused_before_anything_is_asked_or_paid(fitted: Any) -> None:
+    X, y, ids = np.zeros((4, 2)), np.array(["a", "b", "c", "a"]), np.arange(4)
+    for settings in ({"rank": 1}, {"fit_intercept": False}, {"n_rounds": 0}, {"n_rounds": 2.5}):
+        paid: list[Any] = []
+
+        def watched(*given: Any, paid: list[Any] = paid) -> Any:
+            paid.append(given)
+            raise AssertionError("nothing may be opened")
+
+        with pytest.raises(InputError):
+            cg.PrivateFedRepClassifier(classes=("a", "b", "c"), **settings).fit(X, y, users=ids, gate=watched)
+        assert not paid
+    with pytest.raises(InputError, match="at most 200"):
+        cg.PrivateFedRepClassifier(classes=tuple(range(300))).fit(X, np.arange(4), users=ids)
+
+
+def test_a_search_over_several_classes_is_refused_before_it_pays() -> None:
+    rng = np.random.default_rng(0)
+    users = cg.Users.from_arrays(
+        rng.standard_normal((400, 2)), rng.integers(0, 3, 400).astype(float), np.arange(400) // 4
+    )
+    with pytest.raises(InputError, match="has no version for"):
+        cg.tune(cg.PrivateFedRepClassifier(rank=0), {"classes": [(0, 1), (0, 1, 2)]}, users, epsilon=2.0, delta=1e-6)

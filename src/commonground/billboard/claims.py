@@ -111,6 +111,14 @@ def check_board(board: "Billboard", arrays: dict[str, np.ndarray], spend: float 
         several and (k or board.mean is not None or board.spread is None)
     ):
         raise UnbelievableError("it lacks a part of what its classes are told from, or has one too many")
+    label = None if board.schema is None else board.schema.label
+    if (
+        board.classes is not None
+        and label is not None
+        and label.kind == "category"
+        and tuple(label.values) != board.classes
+    ):
+        raise UnbelievableError("its classes are not those that its schema lists")
     shapes = {
         "embedding": (d, k),
         "intercept": (1,),

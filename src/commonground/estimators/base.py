@@ -324,6 +324,19 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         """How many directions are asked for, where an estimator has any."""
         return self.rank
 
+    def variant_for(self, users: Population) -> str:
+        """Which line of ``capabilities`` a fit on these people would be.
+
+        Parameters
+        ----------
+        users : Population
+
+        Returns
+        -------
+        str
+        """
+        return self._variant
+
     @property
     def _variant(self) -> str:
         """Which line of ``capabilities`` it is: its own, or that of the class that it is made from."""

@@ -41,14 +41,14 @@ def _fit(scores, y, offsets, B, L, parts, doubts):  # type: ignore[no-untyped-de
                 A[c, a] += B[c, b] * L[b, a]
     for j in range(n):
         most = max(most, offsets[j + 1] - offsets[j])
-    V, r, xi = np.empty((most * n_classes, q)), np.empty((most, n_classes)), np.empty(q)
+    r, xi = np.empty((most, n_classes)), np.empty(q)
     factor, inverse = np.empty((q, q)), np.empty((q, q))
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         mine = y[lo : lo + m]
         found = m > 0 and are_classes(mine, m, n_classes)
         if found:
-            found = class_posterior_in_place(scores[lo : lo + m], mine, m, A, V, r, factor, inverse, xi)
+            found = class_posterior_in_place(scores[lo : lo + m], mine, m, A, r, factor, inverse, xi)
             if found:
                 average_in_place(scores[lo : lo + m], mine, m, A, inverse, xi, r)
         if not found:

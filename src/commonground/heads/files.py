@@ -112,6 +112,10 @@ class Heads:
             raise InputError(
                 f"{path} cannot be read as heads ({type(problem).__name__}). Give the file that `commonground personalize` wrote."
             ) from None
+        if weights.shape[1] != board.head_size and len(weights):
+            raise InputError(
+                f"{path} has heads of {weights.shape[1]} numbers, and this billboard's have {board.head_size}."
+            )
         if metadata.get(_FINGERPRINT) != board.fingerprint.encode():
             raise BillboardError(
                 f"the heads in {path} were fitted on another billboard. Run `personalize` again on this one."

@@ -13,6 +13,8 @@ from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
+from sklearn.base import clone
+
 from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
 from commonground.billboard.board import name_each_other
@@ -219,7 +221,6 @@ def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:
             f"{type(estimator).__name__} does not declare ε and δ, which a search divides among its fits. PrivateFedRep, "
             "PrivateFedRepClassifier, PrivateAltMin and SingleModel do."
         )
-    require(estimator._variant, {"evaluation": True})
     if not isinstance(users, Population) or isinstance(users, Unencoded) or not users.rows_are_here:
         raise InputError("give tune a Users object with its rows here: Users.from_arrays or Users.from_table.")
     if known.get("budgets") is not None or users.budgets is not None:
@@ -228,7 +229,10 @@ def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:
         raise InputError(
             "tune holds rows out in this processor's memory; leave device out, and fit the winner with it."
         )
-    return candidates_in(estimator, grid)
+    candidates = candidates_in(estimator, grid)
+    for settings in candidates:
+        require(clone(estimator).set_params(**settings).variant_for(users), {"evaluation": True})
+    return candidates
 
 
 def _in_words(n_candidates: int, n_groups: int) -> str:

@@ -18,6 +18,8 @@ from commonground.steps.square_releases import check_square_release
 
 YES_OR_NO = (0, 1)
 RANK = 2  # where two classes are told apart and nobody asks for another
+SEVERAL = "PrivateFedRepClassifier, several classes"
+MOST_CLASSES = 200  # what people send about their prior grows with the square
 
 
 class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
@@ -161,6 +163,8 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
             y = self._labels_in(y)
         elif isinstance(X, Population) and self._several and X.rows_are_here and not isinstance(X, Unencoded):
             _require_places(X, len(self.classes_))
+        if self._several:
+            self._require_settings()
         return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
 
     @property
@@ -169,17 +173,31 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
 
     @property
     def _variant(self) -> str:
-        return "PrivateFedRepClassifier, several classes" if self._several else super()._variant
+        return SEVERAL if self._several else super()._variant
+
+    def variant_for(self, users: Population) -> str:
+        """As of every estimator; the schema of these people may declare several classes.
+
+        Parameters
+        ----------
+        users : Population
+
+        Returns
+        -------
+        str
+        """
+        return SEVERAL if len(declared_classes(self.classes, users)) > 2 else self._variant
 
     @property
     def _rank(self) -> int | Literal["auto"]:
         return (0 if self._several else RANK) if self.rank is None else self.rank
 
-    def _publish(self, users: Population, gate: Gate) -> Billboard:
-        return self._publish_classes(users, gate) if self._several else super()._publish(users, gate)
-
-    def _publish_classes(self, users: Population, gate: Gate) -> Billboard:
-        kind = ClassHeads(tuple(self.classes_.tolist()))
+    def _require_settings(self) -> None:
+        """What several classes can be given, before anything is paid for."""
+        if len(self.classes_) > MOST_CLASSES:
+            raise InputError(
+                f"there are {len(self.classes_)} classes, and at most {MOST_CLASSES} can be told apart. Merge some."
+            )
         if self._rank not in (0, "auto") or not (self.fit_intercept and self.shared_mean):
             raise InputError(
                 f"several classes have a shared model and own class intercepts, and no directions yet: rank must be 0 or None, "
@@ -188,9 +206,14 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
             )
         if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
             raise InputError(f"n_rounds must be None or an integer >= 1, got {self.n_rounds!r}.")
+
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
+        return self._publish_classes(users, gate) if self._several else super()._publish(users, gate)
+
+    def _publish_classes(self, users: Population, gate: Gate) -> Billboard:
         if not users.sparse:
             check_square_release(users.n_features, users.n_features, "PrivateFedRepClassifier")
-        budget, users = self._declared(users)
+        kind, (budget, users) = ClassHeads(tuple(self.classes_.tolist())), self._declared(users)
         model = class_recipe(users, len(self.classes_), self.n_rounds, budget, gate, self.verbose)
         statement = Statement.of_fit(
             gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=0, loss="logistic",

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from commonground.compiled import kernel
-from commonground.statistics.kernels.posterior import inverse_from_factor, precision_factor
+from commonground.statistics.kernels.posterior import factor_of_precision, inverse_from_factor
 from commonground.statistics.kernels.posterior_sums import (
     FEWEST_FREE,
     NOISE_WEIGHT,
@@ -34,19 +34,21 @@ def are_classes(y, m, n_classes):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def class_posterior_in_place(scores, y, m, A, V, r, L, inverse, xi):  # type: ignore[no-untyped-def]
+def class_posterior_in_place(scores, y, m, A, r, L, inverse, xi):  # type: ignore[no-untyped-def]
     """Mode ξ and Laplace's covariance, in ``inverse``, of one person's part, from her m rows of shared scores (m, K).
 
-    ``r``: what is left of her labels, 1 − p for the class that a row has, −p for others. ``V``: room for (m K, K − 1) numbers.
+    ``r``: what is left of her labels, 1 − p for the class that a row has, −p for others.
     Returns whether there is a posterior.
     """
     n_classes, q = A.shape
-    g, change, mean = np.empty(q), np.empty(q), np.empty(q)
+    g, change, mean, off = np.empty(q), np.empty(q), np.empty(q), np.empty(q)
     for a in range(q):
         xi[a] = 0.0
     for step in range(MOST_STEPS):
         for a in range(q):
             g[a] = -xi[a]
+            for b in range(a + 1):
+                L[a, b] = 1.0 if b == a else 0.0
         for i in range(m):
             highest = -math.inf
             for c in range(n_classes):
@@ -65,11 +67,14 @@ def class_posterior_in_place(scores, y, m, A, V, r, L, inverse, xi):  # type: ig
             for c in range(n_classes):
                 p = r[i, c] / total
                 for a in range(q):
-                    V[i * n_classes + c, a] = math.sqrt(p) * (A[c, a] - mean[a])
+                    off[a] = math.sqrt(p) * (A[c, a] - mean[a])
+                for a in range(q):
+                    for b in range(a + 1):
+                        L[a, b] += off[a] * off[b]
                 r[i, c] = (1.0 if y[i] == c else 0.0) - p
                 for a in range(q):
                     g[a] += r[i, c] * A[c, a]
-        if not precision_factor(V, m * n_classes, q, 1.0, L):
+        if not factor_of_precision(L, q, 1.0):
             return False
         inverse_from_factor(L, q, inverse)
         if step == MOST_STEPS - 1:
@@ -184,14 +189,14 @@ def class_factors(scores, y, offsets, B, L, factors, moments):  # type: ignore[n
                 A[c, a] += B[c, b] * L[b, a]
     for j in range(n):
         most = max(most, offsets[j + 1] - offsets[j])
-    V, r, xi = np.empty((most * n_classes, q)), np.empty((most, n_classes)), np.empty(q)
+    r, xi = np.empty((most, n_classes)), np.empty(q)
     factor, inverse, H = np.empty((q, q)), np.empty((q, q)), np.empty((q, q))
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         mine = y[lo : lo + m]
         if m == 0 or not are_classes(mine, m, n_classes):
             continue
-        if not class_posterior_in_place(scores[lo : lo + m], mine, m, A, V, r, factor, inverse, xi):
+        if not class_posterior_in_place(scores[lo : lo + m], mine, m, A, r, factor, inverse, xi):
             continue
         average_in_place(scores[lo : lo + m], mine, m, A, inverse, xi, r)
         used = 0.0

@@ -29,6 +29,12 @@ def precision_factor(W, m, q, noise, L):  # type: ignore[no-untyped-def]
         for c in range(q):
             for b in range(c + 1):
                 L[c, b] += W[i, c] * W[i, b]
+    return factor_of_precision(L, q, noise)
+
+
+@kernel(error_model="numpy", inline="always")
+def factor_of_precision(L, q, noise):  # type: ignore[no-untyped-def]
+    """Cholesky's L, in place of the lower half of the first q rows and columns; False where there is none."""
     largest = 0.0
     for c in range(q):
         largest += L[c, c]
