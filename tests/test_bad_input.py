@@ -341,7 +341,7 @@ def test_everybodys_head_is_finite_whatever_her_rows(name: str, dtype: type) -> 
             person = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
             usual = np.ones((len(person), 4))
             answers = everybody.predict(board, block.X, person)
-            assert answers.shape == person.shape
+            assert len(answers) == len(person)  # one number each, or one for each class
             if not np.abs(heads).max(initial=0.0) > 1e300 and not np.abs(own.coef).max(initial=0.0) > 1e300:
                 assert np.isfinite(everybody.predict(board, usual, person)).all()
 

@@ -20,6 +20,7 @@ from scipy import sparse
 from commonground import statistics
 from commonground.clipping.bounded import SCORE_UNIT, rounding_margin
 from commonground.clipping.grid import CHUNK, N_BINS, lower_edge
+from commonground.clipping.shares import MassSums
 from commonground.clipping.sums import (
     BinnedSums,
     ClippedSums,
@@ -43,7 +44,7 @@ from commonground.owners.gradients import (
     unit_means,
 )
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
-from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments
+from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments, ClassShares
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
@@ -140,6 +141,7 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "sparse class gradients": lambda b: ClassGradients(CLASSES, 0.0, 1).of(csr(classed(b))),
     "class gradients about a centre": lambda b: InCoordinates(T, ClassGradients(CLASSES, 0.5, LAST), W0).of(classed(b)),
     "class moments": lambda b: ClassMoments(CLASSES).of(classed(b)),
+    "class shares": lambda b: ClassShares(3).of(classed(b)),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b),
     "label means, first window": lambda b: LabelMeans(PLAIN, 1).of(csr(b)),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b),
@@ -231,6 +233,7 @@ CHECKS: dict[type, Callable[[Any, float], None]] = {
         check_positive(s.value),
     ),
     FeatureShares: lambda s, weight: (check_norm(s.value, weight), check_norm(np.minimum(s.value, 0.0), 0.0)),
+    MassSums: lambda s, weight: (check_norm(s.units.sum() / SCORE_UNIT, weight), check_norm(np.minimum(s.units, 0), 0.0)),
     ScoreSums: lambda s, weight: check_norm(np.clip(s.value, 0, weight * SCORE_UNIT) - s.value, 0.0),
     SystemSums: lambda s, weight: (
         CHECKS[PositiveSums](s.matrix, weight),
