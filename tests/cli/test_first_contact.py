@@ -175,7 +175,7 @@ def test_a_huge_column_is_refused_by_name_before_anything_is_spent(run: Run, vis
 )
 def test_every_model_is_behind_the_one_door(model: str, run: Run, visits: pd.DataFrame) -> None:
     """Trained, asked for heads, and asked for answers; classes come back by their names."""
-    classes = model in ("logistic", "margin")
+    classes = model in ("logistic", "margin", "classifier")
     schema = SCHEMA
     if classes:
         schema = SCHEMA.replace(
@@ -193,6 +193,13 @@ def test_every_model_is_behind_the_one_door(model: str, run: Run, visits: pd.Dat
         assert set(answers) <= {"sad", "glad"}
     else:
         assert answers.between(1, 5).all()
+
+
+def test_a_number_is_no_class(run: Run, visits: pd.DataFrame) -> None:
+    Path("schema.toml").write_text(SCHEMA, encoding="utf-8")
+    code, _, err = run("train", "visits.csv", "--schema", "schema.toml", "--out", "board", "--model", "classifier")
+    assert (code, "'stars' is a number" in " ".join(err.split())) == (2, True)
+    assert not Path("board").exists()
 
 
 def test_what_a_model_does_not_take_is_an_error_and_unknown_models_list_the_known(

@@ -82,6 +82,11 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     misplaced = [OPTION_OF.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if misplaced:
         raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({door.what}).")
+    if model == "classifier" and people.schema is not None and people.schema.label.kind in ("number", "date"):
+        raise InputError(
+            f"--model classifier needs a label that is yes or no, or a category; {people.schema.label.name!r} is a "
+            f"{people.schema.label.kind}. Say in the schema which values it has, or take another model."
+        )
     if "rank" in takes and "rank" not in given and not (model == "classifier" and _several_classes(people)):
         given["rank"] = default_rank(people)
     usable = {name: value for name, value in settings.items() if name in takes}
