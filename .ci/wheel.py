@@ -15,8 +15,8 @@ from pathlib import Path
 MOST_MEGABYTES = (
     900  # without compiled code, which Python and Numba write by themselves, and without pip and setuptools
 )
-MOST_COMPILING = 40.0  # seconds of a core; 11 on an idle one, 10 are wanted: docs/first_use.md. Machines differ by more than two
-    15.0  # seconds of a core that a first use takes more than a second; about 10 beside others, and to stay below
+MOST_COMPILING = (
+    40.0  # seconds of a core; about 11 on an idle one, where 10 are wanted (docs/first_use.md); machines differ
 )
 BIN = Path(sys.executable).parent
 
