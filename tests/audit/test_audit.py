@@ -123,7 +123,7 @@ def test_no_claim_of_a_search_is_refuted() -> None:
     report = run_audit("tuned", 40)
     assert not report.refuted
     assert report.whole.claimed_epsilon <= CLAIM.epsilon
-    assert report.whole.bound.epsilon > 0.1 * report.whole.claimed_epsilon
+    assert report.whole.bound.accuracy > 0.55  # forty runs prove no ε, but they see her
     reached = np.sqrt(sum((line.reach * line.claimed_mu) ** 2 for line in report.releases if line.reach))
     assert reached > 0.7 * report.whole.claimed_mu
 
