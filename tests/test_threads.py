@@ -176,3 +176,29 @@ assert twice(3) == 6 and thrice(3) == 9
     environment |= {"HOME": str(no_folder), "XDG_CACHE_HOME": str(no_folder)}
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+INTERRUPTED_WHILE_A_THREAD_STARTS = """
+import threading
+from commonground import threads
+
+really_start = threading.Thread.start
+
+def start_and_be_interrupted(thread):
+    really_start(thread)
+    raise KeyboardInterrupt
+
+threads.set_num_threads(2)
+threading.Thread.start = start_and_be_interrupted
+try:
+    threads.each(abs, [1, 2, 3])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_a_process_interrupted_while_a_thread_starts_ends() -> None:
+    """The pool does not know such a thread, and Python would wait for it for ever."""
+    command = [sys.executable, "-c", INTERRUPTED_WHILE_A_THREAD_STARTS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "interrupted"

@@ -66,7 +66,15 @@ def each(run: Callable[[Piece], Given], pieces: Iterable[Piece]) -> list[Given]:
     pieces = list(pieces)
     if len(pieces) < 2 or get_num_threads() == 1:
         return [run(piece) for piece in pieces]
-    return list(_threads().map(run, pieces))
+    pool = _threads()
+    try:
+        return list(pool.map(run, pieces))
+    except BaseException:
+        # A Ctrl-C inside Thread.start leaves a thread that the pool does not know: only a pool that is shut down ends it, and
+        # Python waits for it before the process may end.
+        pool.shutdown(wait=False, cancel_futures=True)
+        _forget_threads()
+        raise
 
 
 def _threads() -> ThreadPoolExecutor:

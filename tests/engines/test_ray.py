@@ -239,12 +239,12 @@ def test_a_frozen_worker_is_given_up_and_the_sum_is_the_same(
     users = cg.Users.from_table(folder / "grouped", features=FEATURES, engine="ray", address=cluster.address)
     fedrep().fit(users)  # workers have compiled by then, so that none is silent for long
     monkeypatch.setattr(engine, "ASK_AFTER_SECONDS", 2.0)
-    monkeypatch.setattr(engine, "ALIVE_SECONDS", 10.0)
+    monkeypatch.setattr(engine, "ALIVE_SECONDS", 30.0)
     readers = users.engine.readers
     reader = next(reader for reader in readers._at_home if reader is not None)
     process = ray.get(reader.ready.remote())
     if frozen == "stuck":
-        monkeypatch.setattr(engine, "STUCK_SECONDS", 1.0)
+        monkeypatch.setattr(engine, "STUCK_SECONDS", 20.0)  # more than a new reader takes to open and load, also under load
         reader.__ray_call__.remote(lambda _: time.sleep(600))  # stands in the way of the sum
     else:
         users.engine = Killing(users.engine, lambda: os.kill(process, signal.SIGSTOP))
