@@ -85,13 +85,13 @@ def test_only_the_gate_draws() -> None:
         and not name.startswith("reproduce/")
     }
     # public_draws.py: candidates and projections, made without data; they protect nobody and must not seem to
-    # audit/joint.py makes people up; audit/run.py, replay.py, moving_parts.py, whole_owners.py draw what attackers may see
+    # audit/joint.py makes people up; audit/run.py, replay.py, attack_on_p4.py, whole_owners.py draw what attackers may see
     # audit/one_run.py: which canary is which is the auditor's secret, not protection; it must not share the noise's stream
     # deep/models.py: where training starts is public; deep/local.py: in which order an owner passes its own rows
     # deep/probe.py: made-up records, on which a model is seen to mix or not
     assert drawing == {
         "gate/noise.py", "gate/randomness.py", "datasets/synthetic.py", "datasets/ratings.py", "datasets/owners.py",
-        "audit/one_run.py", "audit/run.py", "audit/replay.py", "audit/joint.py", "audit/moving_parts.py",
+        "audit/one_run.py", "audit/run.py", "audit/replay.py", "audit/joint.py", "audit/attack_on_p4.py",
         "audit/whole_owners.py", "datasets/drifting.py", "public_draws.py", "deep/models.py", "deep/local.py", "deep/probe.py",
     }  # fmt: skip
     assert not any(re.search(r"np\.random\.(seed|rand|randn|normal)\b", text) for text in FILES.values())

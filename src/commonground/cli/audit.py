@@ -1,4 +1,4 @@
-"""``commonground audit``: a lower bound on ε beside the claim, from the outside. Declared here; ``auditing.py`` does it."""
+"""``commonground audit``: a lower bound on ε beside the claim, from the outside. Declared here; ``audit_run.py`` does it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -54,7 +54,7 @@ def audit(
 
     Exit code 1: the claim is refuted. Not refuting it proves nothing; the guarantee rests on docs/guarantee.md.
     """
-    from commonground.cli.auditing import audit as run
+    from commonground.cli.audit_run import audit as run
 
     run(
         what, epsilon=epsilon, delta=delta, person=person, runs=runs, people=people, features=features, rank=rank,

@@ -40,7 +40,7 @@ _ELSEWHERE = {
     "report": ("report", "report"),
     "page": ("report", "page"),
     "serve": ("report", "serve"),
-    "evaluate": ("evaluating", "evaluate"),
+    "evaluate": ("evaluate", "evaluate"),
     "tune": ("tune", "tune"),
     "audit": ("audit", "audit"),
     "reproduce": ("reproduce", "reproduce"),

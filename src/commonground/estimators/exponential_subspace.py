@@ -22,7 +22,7 @@ from commonground.public_draws import (
 )
 from commonground.statistics.paper.exponential import LipschitzScores
 from commonground.statistics.subspace_scores import SubspaceScores
-from commonground.steps.zoom import zoom
+from commonground.steps.subspace_choice import choose_subspace
 
 DEPARTURES = (
     "The exponent is ε/(2Δ) with the true sensitivity Δ of the sum of scores: ξ L_f C for a Lipschitz loss, B for the squared "
@@ -181,7 +181,7 @@ class ExponentialSubspace(PersonalModel):
         self._check_parameters()
         paper = self.recipe == "paper"
         rng = public_generator(self.candidate_seed, "candidate subspaces")
-        embedding, stages = zoom(
+        embedding, stages = choose_subspace(
             lambda candidates: users.sum(self._scores(candidates)),  # Alg. 4, line 1
             self._first_candidates(d, k, rng, gate.randomness.simulated),
             budget,

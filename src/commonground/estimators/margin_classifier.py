@@ -16,7 +16,7 @@ from commonground.gate import Gate
 from commonground.heads.kinds import MarginHeads, SignHeads
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.statistics.margins import MarginScores
-from commonground.steps.zoom import zoom
+from commonground.steps.subspace_choice import choose_subspace
 
 DEPARTURES = (
     "Candidates are random: √2 times matrices with orthonormal columns; printed: a cover of the ball of radius √(2k) in k' × k "
@@ -166,7 +166,7 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
         scale = math.sqrt(2.0)
         bounds = float(self.head_bound), float(self.feature_bound)
         how = (M, paper, float(self.margin), *bounds)
-        chosen, stages = zoom(
+        chosen, stages = choose_subspace(
             lambda candidates: users.sum(MarginScores(scale * candidates, *how)),
             random_subspaces(self.n_candidates, projected, k, rng),
             budget,

@@ -2,7 +2,7 @@
 
 **Where it differs** stands in ``DEPARTURES``. Above all: x_j moves by the owner's records while u is trained, so one record
 steers all later gradients of its owner, and a step costs what one owner in n costs, not one record in mn as the paper's noise
-assumes (``audit/moving_parts.py`` reads a record off what is published with that noise).
+assumes (``audit/attack_on_p4.py`` reads a record off what is published with that noise).
 
 **Guarantee.** Unit: an owner with all of its records; neighbours: it is there or missing, or is replaced by any other; how many
 owners there are is public. One kind of release reads data and has the whole budget: in each step the sum over the owners drawn

@@ -1,6 +1,6 @@
-"""P4's Theorem 3.1 under attack: Algorithm 1 as printed does not keep its ε for records (``audit/moving_parts.py``)."""
+"""P4's Theorem 3.1 under attack: Algorithm 1 as printed does not keep its ε for records (``audit/attack_on_p4.py``)."""
 
-from commonground.audit.moving_parts import OWNER, PRINTED, RESTING, Attack, proven_epsilon
+from commonground.audit.attack_on_p4 import OWNER, PRINTED, RESTING, Attack, proven_epsilon
 from commonground.progress import progress_bar
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
 

@@ -20,7 +20,7 @@ _SPREAD = 1.5  # candidates of a stage lie between the stage's distance รท and ร
 _MOST_STAGES = 40
 
 
-def zoom(
+def choose_subspace(
     scores_of: Callable[[np.ndarray], ScoreSums],
     candidates: np.ndarray,
     budget: PureBudget,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from commonground.audit.moving_parts import OWNER, PRINTED, RESTING, Attack, means_of_u, proven_epsilon
+from commonground.audit.attack_on_p4 import OWNER, PRINTED, RESTING, Attack, means_of_u, proven_epsilon
 
 ATTACK = Attack(n_owners=20, n_records=10)
 
@@ -21,7 +21,7 @@ def test_the_printed_noise_does_not_hide_a_record() -> None:
 def test_at_rest_the_record_sends_nothing() -> None:
     """Not only private: what is published does not depend on it, given the same draws."""
     rng = [np.random.default_rng(1) for _ in range(2)]
-    from commonground.audit.moving_parts import _mean_of_u
+    from commonground.audit.attack_on_p4 import _mean_of_u
 
     shape = 10, 20, 5_000, 3.0, 5.0
     assert _mean_of_u(rng[0], 1.0, *shape, False) == _mean_of_u(rng[1], -1.0, *shape, False)
@@ -37,7 +37,7 @@ def test_noise_is_the_printed_one_and_for_owners_larger() -> None:
 
 def test_a_slow_step_by_step_version() -> None:
     """The same walk in plain Python, with the same draws."""
-    from commonground.audit.moving_parts import _mean_of_u
+    from commonground.audit.attack_on_p4 import _mean_of_u
 
     m, n, steps, noise, reach = 4, 3, 400, 0.7, 2.0
     found = _mean_of_u(np.random.default_rng(5), 1.0, m, n, steps, noise, reach, True)
