@@ -1,5 +1,9 @@
 """Errors that a person can act on: what was given, what is allowed, what to do next."""
 
+import math
+from numbers import Integral, Real
+from typing import Any
+
 
 class CommongroundError(Exception):
     """Base of every error raised on purpose; the command line prints it and exits with code 2."""
@@ -63,3 +67,35 @@ class SizeWarning(UserWarning):
 
 class CacheWarning(UserWarning):
     """Compiled code cannot be kept: every process compiles again."""
+
+
+def check_count(what: str, value: Any, least: int = 1, advice: str = "") -> None:
+    """Raise ``InputError`` unless the value is a whole number, and large enough.
+
+    Parameters
+    ----------
+    what : str
+        How the message calls it, such as "n_rounds of PrivateAltMin".
+    value : object
+    least : int, default=1
+    advice : str, default=""
+        What else the message says, from its space on.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}.{advice}")
+
+
+def check_size(what: str, value: Any, advice: str = "") -> None:
+    """Raise ``InputError`` unless the value is a finite number above zero.
+
+    Parameters
+    ----------
+    what : str
+        How the message calls it, such as "margin of PrivateMarginClassifier".
+    value : object
+    advice : str, default=""
+        What else the message says, from its space on.
+    """
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 < value < math.inf:
+        raise InputError(f"{what} must be a finite number > 0, got {value!r}.{advice}")

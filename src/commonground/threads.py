@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from commonground.errors import InputError
+from commonground.errors import check_count
 
 Piece = TypeVar("Piece")
 Given = TypeVar("Given")
@@ -42,8 +42,7 @@ def set_num_threads(n_threads: int) -> None:
         At least 1.
     """
     global _n_threads
-    if isinstance(n_threads, bool) or not isinstance(n_threads, int) or n_threads < 1:
-        raise InputError(f"the number of threads must be an integer of at least 1, got {n_threads!r}.")
+    check_count("the number of threads", n_threads)
     if n_threads != _n_threads:
         _forget_threads()
     _n_threads = n_threads

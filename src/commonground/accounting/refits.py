@@ -4,7 +4,7 @@ from fractions import Fraction
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import gaussian_epsilon
-from commonground.errors import InputError
+from commonground.errors import check_count
 
 _STEP = 1e-10  # relative, by which ε is lowered until the parts fit
 
@@ -31,8 +31,7 @@ def budget_of_each(epsilon: float, delta: float, fits: int) -> Budget:
     >>> [round(budget_of_each(2.0, 1e-6, fits).epsilon, 3) for fits in (1, 4, 52)]
     [2.0, 0.943, 0.239]
     """
-    if isinstance(fits, bool) or not isinstance(fits, int) or fits < 1:
-        raise InputError(f"the number of fits must be a whole number of at least 1, got {fits!r}.")
+    check_count("the number of fits", fits)
     whole = Budget(epsilon, delta)
     if fits == 1:
         return whole

@@ -73,6 +73,8 @@ class Population:
         Everybody's own ε, where the table has them.
     schema : Schema or None
         What the table's columns are, where one was declared; public.
+    features_are_known : bool
+        False: values of some categories are still to be found (``Unencoded``).
     kind : str
         Where rows are: "table", "ray" or "federation".
     rows_are_here : bool
@@ -89,6 +91,7 @@ class Population:
     sparse: bool = False
     budgets: np.ndarray | None = None
     schema: Schema | None = None  # public: what the columns are, and how they became features
+    features_are_known: ClassVar[bool] = True
     kind: ClassVar[str] = "table"
     _weights: np.ndarray | None = None
     _changes: tuple[Callable[[Any], Any], ...] = ()

@@ -29,6 +29,7 @@ PLACEHOLDER = ("any",)  # in place of values that are not known yet, where only 
 class Unencoded(Population):
     """A table, its schema and who there is. ``encoded`` makes the rows once all values are known."""
 
+    features_are_known = False
     spent = False  # whether its rows were read: it is opened for one fit
 
     schema: Schema

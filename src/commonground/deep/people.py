@@ -17,8 +17,8 @@ from commonground.clipping.sums import SampledSum
 from commonground.deep.own_heads import OwnHeads, of_each, outputs_of, own_head
 from commonground.deep.probe import made_up_records
 from commonground.deep.profiled import ProfiledGradients, WithSharedHead, clipped_sum_of_people
-from commonground.deep.shared_training import SharedTraining, check_count, check_settings, warn_of_a_large_delta
-from commonground.errors import BillboardError, InputError
+from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
+from commonground.errors import BillboardError, InputError, check_count
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.units import Units
@@ -251,7 +251,7 @@ class PeopleTrainer(BaseEstimator):
         ndarray, (n, outputs)
         """
         check_is_fitted(self, "heads_")
-        X = _as_floats(X).to(self.device)
+        X = as_floats(X).to(self.device)
         asker_ids, asker = np.unique(np.zeros(len(X)) if users is None else np.asarray(users), return_inverse=True)
         if len(asker) != len(X):
             raise InputError(f"got {len(X)} rows but {len(asker)} users; give one user for each row.")
@@ -317,7 +317,7 @@ class PeopleTrainer(BaseEstimator):
 
     def _rows(self, X: Any, y: Any, users: Any) -> tuple[Tensor, np.ndarray, np.ndarray, np.ndarray]:
         """Rows, targets (n, outputs), people's ids, and which of them each row belongs to."""
-        X, y = _as_floats(X), np.asarray(y)
+        X, y = as_floats(X), np.asarray(y)
         ids, person = np.unique(np.asarray(users), return_inverse=True)
         if y.ndim != 1 or not len(X) == len(y) == len(person) > 0:
             raise InputError(
@@ -378,8 +378,3 @@ class _PeoplesTraining(SharedTraining):
             "ridge": str(s.ridge),  # JSON knows no infinity
             "rows_per_person": s.rows_per_person,
         }
-
-
-def _as_floats(values: Any) -> Tensor:
-    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
-    return tensor.float() if tensor.dtype.is_floating_point else tensor

@@ -35,7 +35,7 @@ from commonground.billboard.joint import JointStatement, SharedParameters, payin
 from commonground.clipping.sums import SampledSum
 from commonground.deep.clipped import clipped_sum
 from commonground.deep.per_sample import PerSampleGradients
-from commonground.errors import BillboardError, InputError, PrivacyWarning
+from commonground.errors import BillboardError, InputError, PrivacyWarning, check_count, check_size
 from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
@@ -71,15 +71,16 @@ def check_settings(s: Settings) -> None:
         raise InputError("sampling_probability must lie in (0, 1] and average in [0, 1).")
     for name in ("steps", "checkpoint_every"):
         check_count(name, getattr(s, name))
-    for name in ("clip_norm", "learning_rate"):
-        if getattr(s, name) is not None and not 0 < getattr(s, name) < math.inf:
-            raise InputError(f"{name} must be a finite number > 0, got {getattr(s, name)!r}.")
+    check_size("clip_norm", s.clip_norm)
+    if s.learning_rate is not None:
+        check_size("learning_rate", s.learning_rate)
     Budget(s.epsilon, s.delta)
 
 
-def check_count(name: str, value: Any) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, got {value!r}.")
+def as_floats(values: Any) -> Tensor:
+    """As a tensor; numbers with a point in 32 bits, whole ones as they are."""
+    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
+    return tensor.float() if tensor.dtype.is_floating_point else tensor
 
 
 def warn_of_a_large_delta(delta: float, n_units: int, units: str) -> None:

@@ -18,7 +18,7 @@ from commonground.billboard.joint import refuse_to_pay_for_watchers
 from commonground.deep.local import LocalSettings, OwnersTraining
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.deep.probe import made_up_records
-from commonground.deep.shared_training import SharedTraining, check_settings, warn_of_a_large_delta
+from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
@@ -333,5 +333,5 @@ def _refuse_unknown_classes(model: nn.Module, X: Tensor, y: Tensor) -> None:
 
 
 def _as_tensor(values: Any) -> Tensor:
-    tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
-    return tensor.float() if tensor.dtype.is_floating_point else tensor if tensor.dtype == torch.long else tensor.long()
+    tensor = as_floats(values)
+    return tensor if tensor.dtype.is_floating_point or tensor.dtype == torch.long else tensor.long()

@@ -30,6 +30,7 @@ from commonground.errors import (
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.checkpoints import Checkpoint, description_of
 from commonground.estimators.discovery import discovered, require_discoverable
+from commonground.estimators.docstrings import with_attributes_of
 from commonground.estimators.evaluated import Evaluated
 from commonground.estimators.own_budgets import booked_for_each, personal_budgets
 from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
@@ -45,7 +46,7 @@ MANY_ROWS = 20  # asked about at once: if most of them are nobody's, ids were pe
 class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
     """Base of the estimators: ``fit`` publishes ``billboard_`` and keeps everybody's head for ``predict``.
 
-    A subclass implements ``_publish(users, gate) -> Billboard``.
+    A subclass implements ``_publish(users, gate) -> Billboard``. Its docstring gets the attributes below, and tells of others.
 
     Attributes
     ----------
@@ -60,7 +61,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
     user_ids_ : array of shape (n_users,), or None
         In the order of ``heads_``; None where another engine has them.
     n_features_in_ : int
-        How many columns X has: features, and people with ``user=``.
+        How many columns X has: features and, with ``user=``, people.
     feature_names_in_ : array of shape (n_columns,)
         What they are called; only where X, or the table, has names.
     """
@@ -82,6 +83,10 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
     _personal: PersonalBudgets | None = None  # everybody's own ε, where people have one
     _start: Billboard | None = None  # of a refit, while it is made
     _left: Budget | None = None  # of the declared budget, after values of categories were paid for
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__doc__ = with_attributes_of(PersonalModel, cls.__doc__)
 
     def fit(
         self,
@@ -132,7 +137,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         if self.recipe not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
         require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self._rank)
-        if start is not None and isinstance(people, Unencoded):
+        if start is not None and not people.features_are_known:
             raise InputError(
                 "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
                 "schema (start.schema), or fit without start=."

@@ -9,7 +9,7 @@ from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
-from commonground.errors import InputError
+from commonground.errors import InputError, check_count, check_size
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
 from commonground.heads.kinds import RidgeHeads, SecondHalfHeads
@@ -36,6 +36,7 @@ DEPARTURES = (
     "Final heads (line 4) are plain least squares on the second half of a person's rows, without the bound C.",
 )
 
+_PUBLIC = " It is public: take what is known about such data in general, not the largest value in this table."
 _AROUND_GIVEN = (1e-3, 1.0)  # distances of candidates around an earlier billboard's embedding
 
 
@@ -82,23 +83,6 @@ class ExponentialSubspace(PersonalModel):
         Show a progress bar.
     user : str or int, default=None
         The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
-
-    Attributes
-    ----------
-    billboard_ : Billboard
-        All that is published: the shared part, and the statement of what it cost everybody.
-    heads_ : HeadTable or None
-        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
-    own_intercepts_ : array of shape (n_users,), or None
-        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
-    own_models_ : OwnModels or None
-        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
-    user_ids_ : array of shape (n_users,), or None
-        In the order of ``heads_``; None where another engine has them.
-    n_features_in_ : int
-        How many features there are.
-    feature_names_in_ : array of shape (n_columns,)
-        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -239,21 +223,13 @@ class ExponentialSubspace(PersonalModel):
         )
 
     def _check_parameters(self) -> None:
-        for name, value, least in (
-            ("n_candidates", self.n_candidates, 2),
-            ("n_stages", 1 if self.n_stages is None else self.n_stages, 1),
-        ):
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise InputError(f"{name} of ExponentialSubspace must be an integer >= {least}, got {value!r}.")
+        check_count("n_candidates of ExponentialSubspace", self.n_candidates, least=2)
+        if self.n_stages is not None:
+            check_count("n_stages of ExponentialSubspace", self.n_stages)
         if self.loss not in ("squared", "huber") or (self.loss == "huber" and self.recipe != "paper"):
             raise InputError(
                 f"loss of ExponentialSubspace must be 'squared', or 'huber' with recipe='paper', got {self.loss!r} with "
                 f"recipe={self.recipe!r}."
             )
         for name in ("loss_bound", "feature_clip", "head_bound", "slope"):
-            value = getattr(self, name)
-            if not (isinstance(value, (int, float)) and 0 < value < math.inf):
-                raise InputError(
-                    f"{name} of ExponentialSubspace must be a finite number > 0, got {value!r}. It is public: take what is "
-                    "known about such data in general, not the largest value in this table."
-                )
+            check_size(f"{name} of ExponentialSubspace", getattr(self, name), _PUBLIC)

@@ -4,14 +4,14 @@ import math
 from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
-from commonground.errors import InputError
+from commonground.errors import InputError, check_count, check_size
 from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.class_answers import ClassAnswers
 from commonground.gate import Gate
 from commonground.heads.kinds import MarginHeads, SignHeads
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
@@ -29,7 +29,7 @@ DEPARTURES = (
 _FINEST = 0.2  # distance at which the zoom ends: a margin forgives the rest, and each stage costs
 
 
-class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
+class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc]  # predict answers with classes
     """Two classes, one linear classifier for each person on a shared embedding, ε-private with δ = 0.
 
     Whatever the number of features, the embedding is chosen after a random projection to a few dimensions: where people's
@@ -74,20 +74,6 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
 
     Attributes
     ----------
-    billboard_ : Billboard
-        All that is published: the shared part, and the statement of what it cost everybody.
-    heads_ : HeadTable or None
-        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
-    own_intercepts_ : array of shape (n_users,), or None
-        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
-    own_models_ : OwnModels or None
-        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
-    user_ids_ : array of shape (n_users,), or None
-        In the order of ``heads_``; None where another engine has them.
-    n_features_in_ : int
-        How many features there are.
-    feature_names_in_ : array of shape (n_columns,)
-        What they are called; only where X, or the table, has names.
     classes_ : array of shape (2,)
         The two classes as the labels write them; stays with the model and is not published.
 
@@ -113,8 +99,6 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
     >>> model.predict(X, users=[7] * len(X)).shape, model.billboard_.embedding.shape
     ((10,), (200, 1))
     """
-
-    classes_: np.ndarray
 
     def __init__(
         self,
@@ -200,72 +184,13 @@ class PrivateMarginClassifier(ClassifierMixin, PersonalModel):
     def _check_parameters(self) -> None:
         name = type(self).__name__
         for what in ("margin", "feature_bound", "head_bound"):
-            value = getattr(self, what)
-            if isinstance(value, bool) or not (isinstance(value, (int, float)) and 0 < value < math.inf):
-                raise InputError(f"{what} of {name} must be a finite number > 0, got {value!r}.")
-        counts = {"n_candidates": 2, "rows_per_person": 1}
-        counts |= {"n_stages": 1} if self.n_stages is not None else {}
-        counts |= {"projected_dim": 1} if self.projected_dim != "theorem" else {}
-        for what, least in counts.items():
-            value = getattr(self, what)
-            if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
-                raise InputError(f"{what} of {name} must be an integer >= {least}, got {value!r}.")
-
-    def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """<x, U v_j> for each row: positive for the second class. 0 for a person nobody knows.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        users : array of shape (n_rows,), default=None
-            One id for each row.
-        strict : bool, default=False
-            Raise ``UnknownUserError`` for a person who was not in training.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        return super().predict(X, users, strict=strict)
-
-    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
-        """The class of each row by its person's own head; the first class where there is no head to ask.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        users : array of shape (n_rows,), default=None
-            One id for each row.
-        strict : bool, default=False
-            As in ``decision_function``.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-            Of ``classes_``.
-        """
-        positive = self.decision_function(X, users, strict=strict) > 0
-        return self.classes_[positive.astype(int)]
-
-    def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
-        """The share of rows that are classified correctly.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
-        users : array of shape (n_rows,), default=None
-            One id for each row.
-        sample_weight : array of shape (n_rows,), default=None
-            How much each row counts.
-
-        Returns
-        -------
-        float
-        """
-        from sklearn.metrics import accuracy_score
-
-        return float(accuracy_score(y, self.predict(X, users=users), sample_weight=sample_weight))
+            check_size(f"{what} of {name}", getattr(self, what))
+        check_count(f"n_candidates of {name}", self.n_candidates, least=2)
+        check_count(f"rows_per_person of {name}", self.rows_per_person)
+        if self.n_stages is not None:
+            check_count(f"n_stages of {name}", self.n_stages)
+        if self.projected_dim != "theorem":
+            check_count(f"projected_dim of {name}", self.projected_dim)
 
 
 def _classes(users: Population) -> np.ndarray:

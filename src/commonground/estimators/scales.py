@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.data.population import Population
-from commonground.data.unencoded import Unencoded
 
 # By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
 FEW, SOME = 40.0, 60.0
@@ -40,7 +39,7 @@ class HiddenScale:
 def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_mean: bool) -> list[HiddenScale]:
     """Which features noise would hide at this n·μ; none where every feature has a public size, or rows are elsewhere."""
     if (
-        isinstance(users, Unencoded)
+        not users.features_are_known
         or not users.rows_are_here
         or users.sparse
         or (users.schema is not None and users.schema.bounded)
@@ -74,7 +73,7 @@ def reach_of(users: Population, mu: float) -> float:
 def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
     """A warning from public numbers alone, empty where there is none: nothing but a label's range holds such an answer."""
     bounded = users.schema is not None and users.schema.label.range is not None
-    if bounded or users.sparse or isinstance(users, Unencoded) or reach_of(users, mu) >= FEW:
+    if bounded or users.sparse or not users.features_are_known or reach_of(users, mu) >= FEW:
         return ""
     return (
         f"{users.n_users:,} people are few for a shared answer of {users.n_features} features at this ε: for somebody without "

@@ -60,23 +60,6 @@ class SingleModel(PersonalModel):
     user : str or int, default=None
         The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
 
-    Attributes
-    ----------
-    billboard_ : Billboard
-        All that is published: the shared part, and the statement of what it cost everybody.
-    heads_ : HeadTable or None
-        Private: row j belongs to person j alone. None where another engine has the rows.
-    own_intercepts_ : array of shape (n_users,), or None
-        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
-    own_models_ : OwnModels or None
-        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
-    user_ids_ : array of shape (n_users,), or None
-        In the order of ``heads_``; None where another engine has them.
-    n_features_in_ : int
-        How many features there are.
-    feature_names_in_ : array of shape (n_columns,)
-        What they are called; only where X, or the table, has names.
-
     Notes
     -----
     **Guarantee.** Unit and neighbours as in ``PrivateFedRep``. Through the gate pass the histogram of feature energies (√2),

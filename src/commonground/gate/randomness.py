@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from commonground.errors import InputError
+from commonground.errors import InputError, check_count
 
 
 @dataclass(frozen=True)
@@ -67,11 +67,8 @@ def randomness_from(simulation_seed: int | None) -> Randomness:
     """Real randomness for None; a repeatable stream for a seed."""
     if simulation_seed is None:
         return Randomness()
-    if isinstance(simulation_seed, bool) or not isinstance(simulation_seed, (int, np.integer)) or simulation_seed < 0:
-        raise InputError(
-            f"simulation_seed must be None or an integer >= 0, got {simulation_seed!r}. "
-            "Use None for any release that people rely on: a seeded release is not private."
-        )
+    advice = " Use None for any release that people rely on: a seeded release is not private."
+    check_count("simulation_seed", simulation_seed, least=0, advice=advice)
     # The keys keep these streams apart from each other and from data simulated with the same number.
     noise, sampling = (
         np.random.Generator(np.random.Philox(np.random.SeedSequence([int(simulation_seed), key])))

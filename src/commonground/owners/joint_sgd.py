@@ -4,7 +4,6 @@ How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winso
 ``single_steps`` (Algorithm 1 with its single steps). Then every owner fits x_j on its own rows (``heads``), which costs nothing.
 """
 
-import math
 import os
 import warnings
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.billboard.board import name_each_other
 from commonground.billboard.joint import JointStatement, SharedParameters, refuse_to_pay_for_watchers
 from commonground.data.features import as_floats
-from commonground.errors import InputError, PrivacyWarning
+from commonground.errors import InputError, PrivacyWarning, check_size
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.checkpoints import kept_in
@@ -239,8 +238,7 @@ class _JointSGD(BaseEstimator):
             if getattr(self, name) not in allowed:
                 raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}.")
         for name in ("clip_norm", "radius", "ridge"):
-            if not 0 < getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be a finite number > 0, got {getattr(self, name)!r}.")
+            check_size(name, getattr(self, name))
         if not 0 < self.sampling_probability <= 1 or self.steps < 1:
             raise InputError("sampling_probability must lie in (0, 1] and steps must be at least 1.")
         if self.aggregator != "mean" and (self.unit, self.user_level) != ("user", "clip"):

@@ -13,7 +13,7 @@ from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share
-from commonground.errors import InputError
+from commonground.errors import InputError, check_count
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.gate import Gate
@@ -93,23 +93,6 @@ class PrivateAltMin(PersonalModel):
         Hyper-parameters of ``recipe="paper"``; None means those of P1's experiments.
     user : str or int, default=None
         The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
-
-    Attributes
-    ----------
-    billboard_ : Billboard
-        All that is published: the shared part, and the statement of what it cost everybody.
-    heads_ : HeadTable or None
-        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
-    own_intercepts_ : array of shape (n_users,), or None
-        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
-    own_models_ : OwnModels or None
-        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
-    user_ids_ : array of shape (n_users,), or None
-        In the order of ``heads_``; None where another engine has them.
-    n_features_in_ : int
-        How many features there are.
-    feature_names_in_ : array of shape (n_columns,)
-        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -218,8 +201,8 @@ class PrivateAltMin(PersonalModel):
             raise InputError(f"loss of PrivateAltMin must be one of {', '.join(LOSSES)}, got {self.loss!r}.")
         if self.recipe == "paper" and self.loss != "square":
             raise InputError("recipe 'paper' knows the square loss only; use the default recipe.")
-        if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
-            raise InputError(f"n_rounds of PrivateAltMin must be None or an integer >= 1, got {self.n_rounds!r}.")
+        if self.n_rounds is not None:
+            check_count("n_rounds of PrivateAltMin", self.n_rounds)
         unknowns = users.n_features * self.rank
         if unknowns > LARGEST_SYSTEM:
             raise InputError(

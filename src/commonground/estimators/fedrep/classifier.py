@@ -3,13 +3,12 @@
 from typing import Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
 
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
-from commonground.data.unencoded import Unencoded
-from commonground.errors import InputError
+from commonground.errors import InputError, check_count
+from commonground.estimators.class_answers import ClassAnswers
 from commonground.estimators.fedrep.classes import class_recipe
 from commonground.estimators.fedrep.private_fedrep import PrivateFedRep
 from commonground.gate import Gate
@@ -22,7 +21,7 @@ SEVERAL = "PrivateFedRepClassifier, several classes"
 MOST_CLASSES = 200  # what people send about their prior grows with the square
 
 
-class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
+class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc]  # predict answers with classes
     """Personalised classes with a shared model and an own part for everybody, private for every person.
 
     Two classes: ``PrivateFedRep(loss="logistic")`` that knows their names. Person j's log-odds are those of a shared linear model
@@ -66,19 +65,11 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         No and yes, or all classes in the order in which they were declared.
     billboard_ : Billboard
         All that is published: the shared part, as log-odds or scores of classes, and the statement of what it cost everybody.
-    heads_ : HeadTable or None
-        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
     own_intercepts_ : array of shape (n_users,), or None
         Everybody's intercept on top of the shared one; private, and None where ``heads_`` is. Of several classes they are
         ``heads_``.
     own_models_ : OwnModels or None
         Of nobody; None where ``heads_`` is.
-    user_ids_ : array of shape (n_users,), or None
-        In the order of ``heads_``; None where another engine has them.
-    n_features_in_ : int
-        How many features there are.
-    feature_names_in_ : array of shape (n_columns,)
-        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -161,7 +152,7 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         self.classes_ = np.asarray(declared_classes(self.classes, X))
         if y is not None and not isinstance(X, Population):
             y = self._labels_in(y)
-        elif isinstance(X, Population) and self._several and X.rows_are_here and not isinstance(X, Unencoded):
+        elif isinstance(X, Population) and self._several and X.rows_are_here and X.features_are_known:
             _require_places(X, len(self.classes_))
         if self._several:
             self._require_settings()
@@ -204,8 +195,8 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
                 f"fit_intercept and shared_mean True; got {self.rank!r}, {self.fit_intercept!r} and {self.shared_mean!r}. One "
                 "class against the rest has directions: classes=('other', 'this')."
             )
-        if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
-            raise InputError(f"n_rounds must be None or an integer >= 1, got {self.n_rounds!r}.")
+        if self.n_rounds is not None:
+            check_count("n_rounds of PrivateFedRepClassifier", self.n_rounds)
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         return self._publish_classes(users, gate) if self._several else super()._publish(users, gate)
@@ -232,41 +223,6 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
             class_scores=np.vstack([model.coef, model.intercept]),
         )
 
-    def predict(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:  # type: ignore[override]
-        """The likeliest class of each row, by its person's own head.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        users : array of shape (n_rows,), default=None
-            One id for each row.
-        strict : bool, default=False
-            Raise ``UnknownUserError`` for a person who was not in training.
-
-        Returns
-        -------
-        array of shape (n_rows,)
-        """
-        found = self.decision_function(X, users, strict=strict)
-        return self.classes_[found.argmax(axis=1) if found.ndim == 2 else (found > 0.0).astype(int)]
-
-    def decision_function(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
-        """The log-odds of yes; of several classes, the logarithm of each one's probability.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        users : array of shape (n_rows,), default=None
-            One id for each row.
-        strict : bool, default=False
-            As in ``predict``.
-
-        Returns
-        -------
-        array of shape (n_rows,), or (n_rows, n_classes)
-        """
-        return np.asarray(super().predict(X, users, strict=strict))
-
     def predict_proba(self, X: Any, users: Any = None, *, strict: bool = False) -> np.ndarray:
         """Probabilities of the classes, averaged over what is not known of a person's head.
 
@@ -283,24 +239,6 @@ class PrivateFedRepClassifier(ClassifierMixin, PrivateFedRep):
         array of shape (n_rows, n_classes)
         """
         return self._probabilities(X, users, strict)
-
-    def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
-        """The share of rows whose class is right.
-
-        Parameters
-        ----------
-        X : array of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
-        users : array of shape (n_rows,), default=None
-            One id for each row.
-        sample_weight : array of shape (n_rows,), default=None
-            How much each row counts.
-
-        Returns
-        -------
-        float
-        """
-        return float(np.average(self.predict(X, users=users) == np.asarray(y), weights=sample_weight))
 
     def _labels_in(self, y: Any) -> np.ndarray:
         if self._several:

@@ -3,14 +3,12 @@
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
-
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.engines.device import on_device
-from commonground.errors import InputError
+from commonground.errors import InputError, check_count
 from commonground.estimators.base import PersonalModel, check_rank
 from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
@@ -70,23 +68,6 @@ class PrivateFedRep(PersonalModel):
         Hyper-parameters of ``recipe="paper"``; None means those of P2's experiments, with Theorem 10's rate.
     user : str or int, default=None
         The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
-
-    Attributes
-    ----------
-    billboard_ : Billboard
-        All that is published: the shared part, and the statement of what it cost everybody.
-    heads_ : HeadTable or None
-        Private: row j belongs to person j alone. None with ``keep_heads=False`` or where another engine has the rows.
-    own_intercepts_ : array of shape (n_users,), or None
-        Everybody's intercept on top of the shared one; private, and None where ``heads_`` is.
-    own_models_ : OwnModels or None
-        Of those who do better alone, where the billboard leaves them the choice; None where ``heads_`` is.
-    user_ids_ : array of shape (n_users,), or None
-        In the order of ``heads_``; None where another engine has them.
-    n_features_in_ : int
-        How many features there are.
-    feature_names_in_ : array of shape (n_columns,)
-        What they are called; only where X, or the table, has names.
 
     Notes
     -----
@@ -213,8 +194,8 @@ class PrivateFedRep(PersonalModel):
         if self.recipe == "paper":  # has neither a mean nor intercepts
             settings = self.paper_settings or PaperSettings()
             return SharedModel(paper_embedding(users, int(self._rank), budget, gate, settings))
-        if self.n_rounds is not None and (not isinstance(self.n_rounds, (int, np.integer)) or self.n_rounds < 1):
-            raise InputError(f"n_rounds of PrivateFedRep must be None or an integer >= 1, got {self.n_rounds!r}.")
+        if self.n_rounds is not None:
+            check_count("n_rounds of PrivateFedRep", self.n_rounds)
         how = budget, gate, self.verbose
         logistic = self.loss == "logistic"
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
