@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from safetensors.numpy import load as load_arrays
@@ -175,6 +175,10 @@ class SharedParameters:
 
     arrays: dict[str, np.ndarray]
     statement: JointStatement
+    # What a board of people says of its answers; what owners' answers are is the network's business.
+    log_odds: ClassVar[bool] = False
+    classes: ClassVar[None] = None
+    feature_names: ClassVar[None] = None
 
     @property
     def fingerprint(self) -> str:

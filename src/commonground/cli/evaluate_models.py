@@ -26,7 +26,6 @@ from commonground.cli.tables import people_in
 from commonground.cli.use import class_of
 from commonground.data.population import Population
 from commonground.data.schema import Schema
-from commonground.data.unencoded import Unencoded
 from commonground.data.users import Users
 from commonground.errors import InputError, ScaleWarning, SharingWarning
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
@@ -93,7 +92,7 @@ def run_evaluation(
     with warnings.catch_warnings():
         for quiet in (ScaleWarning, SharingWarning):
             warnings.simplefilter("ignore", quiet)
-        if isinstance(users, Unencoded):  # which values are found is decided once, by a fit on everybody
+        if not users.features_are_known:  # which values are found is decided once, by a fit on everybody
             found = clone(private).fit(users).billboard_.schema
             users = Users.from_table(table, schema=found)
         results = compare(private, f"private {model}, ε = {epsilon:g}", users, held_out, seed)

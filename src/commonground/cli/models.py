@@ -11,7 +11,6 @@ from importlib import import_module
 from typing import Any
 
 from commonground.data.population import Population
-from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
 
 OPTION_OF = {"fit_intercept": "--intercept", "n_rounds": "--rounds", "shared_mean": "--shared-mean"}  # others: --name
@@ -112,7 +111,7 @@ def _several_classes(people: Population) -> bool:
 
 
 def _bounds(people: Population, epsilon: float) -> dict[str, Any]:
-    schema = None if isinstance(people, Unencoded) else people.schema
+    schema = people.schema if people.features_are_known else None
     if schema is None or not schema.bounded or schema.label.range is None:
         raise InputError("--model ridge needs a public range for every feature and for the label: give --schema.")
     return {"feature_bounds": (-1.0, 1.0), "label_bounds": schema.label.range, "budgets": epsilon}

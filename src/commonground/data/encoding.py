@@ -42,14 +42,20 @@ NOT_OF_KIND = {
 }
 
 
-def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.ndarray, list[Misfit]]:
-    """(rows, numbers of this column) as float64, and what does not fit."""
+def cells_and_gaps(cells: Any) -> tuple[pa.Array, np.ndarray]:
+    """A column in one piece, its dictionary looked up, and which of its cells hold nothing; text of white space holds nothing."""
     array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     missing = np.asarray(array.is_null(nan_is_null=True))
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        missing |= np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+        missing = missing | np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+    return array, missing
+
+
+def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.ndarray, list[Misfit]]:
+    """(rows, numbers of this column) as float64, and what does not fit."""
+    array, missing = cells_and_gaps(cells)
     values, fits = _READERS[column.kind](column, array)
     misfits = _misfits(column, ~missing & ~fits, NOT_OF_KIND[column.kind], first_row)
     if column.missing is None:

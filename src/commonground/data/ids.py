@@ -65,6 +65,11 @@ def as_id_batches(user_ids: Any, name: str) -> tuple[IdBatches, np.ndarray | Non
     return batches, keys, len(column)
 
 
+def is_column(ids: object) -> bool:
+    """Whether it can hold many ids, in order; text is one."""
+    return hasattr(ids, "__len__") and not isinstance(ids, str | bytes)
+
+
 def plain_list(ids: Any) -> list[Any]:
     """Ids as Python's own values: a list, or what has a way of its own to one."""
     for way in ("tolist", "to_pylist", "to_list"):  # NumPy and pandas, Arrow, polars
@@ -77,7 +82,7 @@ def as_arrow_ids(user_ids: Any, name: str) -> pa.Array | pa.ChunkedArray | None:
     """Ids as an Arrow column of one type, or None where only Python can tell who is who (tuples, mixed types, …)."""
     if isinstance(user_ids, pa.Array | pa.ChunkedArray):
         return user_ids
-    if isinstance(user_ids, str | bytes) or not hasattr(user_ids, "__len__"):
+    if not is_column(user_ids):
         raise InputError(f"{name} must be a list, an array or a column with one id per row, got {user_ids!r:.80}.")
     if getattr(user_ids, "ndim", 1) != 1:
         raise InputError(

@@ -11,7 +11,7 @@ import numpy as np
 from scipy import sparse
 
 from commonground.data.columns import bad_value, not_numeric, require_unique
-from commonground.data.ids import plain_list
+from commonground.data.ids import is_column, plain_list
 from commonground.errors import InputError
 
 ROW_BYTES = 64  # a nominal row, when blocks are cut: their edges must not depend on how many items people have
@@ -64,7 +64,7 @@ def item_names(items: Any) -> list[str]:
 
 
 def _as_text(ids: Any, name: str) -> list[str]:
-    if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+    if not is_column(ids):
         raise InputError(f"{name} must be a list, an array or a column of item ids, got {type(ids).__name__}.")
     return [str(one) for one in plain_list(ids)]
 

@@ -1,6 +1,5 @@
 """All that is wrong with a table that has no schema, at once. For the operator; what a cell holds is never told."""
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ import pyarrow as pa
 from commonground.data.columns import CellError
 from commonground.data.csv import guess_csv_schema
 from commonground.data.profile import Profile, profile, profiles
+from commonground.data.sources import is_path
 from commonground.data.stores import Table
 from commonground.errors import InputError
 
@@ -88,7 +88,7 @@ def refuse_ids_among(columns: Sequence[str], table: Table, source: Any) -> None:
 
 def guessed_types(source: Any) -> pa.Schema | None:
     """Of a CSV, whose copy may have turned whole numbers into others."""
-    is_csv = isinstance(source, str | os.PathLike) and str(source).lower().endswith((".csv", ".csv.gz"))
+    is_csv = is_path(source) and str(source).lower().endswith((".csv", ".csv.gz"))
     return guess_csv_schema(Path(source)) if is_csv else None
 
 

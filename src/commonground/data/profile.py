@@ -1,18 +1,16 @@
 """What the columns of a table seem to hold: for the operator, who has the rows. Private: not for publication as it is."""
 
-import os
 import re
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from commonground.data.csv import read_csv_as_text
-from commonground.data.encoding import as_cells, encoded_column
+from commonground.data.encoding import as_cells, cells_and_gaps, encoded_column
 from commonground.data.schema_column import NO, YES, Column
-from commonground.data.sources import ParquetSource
+from commonground.data.sources import ParquetSource, is_path
 from commonground.data.tables import column_names, comes_from, table_files
 
 MOST_ROWS = 1_000_000  # looked at
@@ -61,7 +59,7 @@ def profiles(source: Any) -> list[Profile]:
 def raw_table(source: Any) -> dict[str, Any]:
     """All columns, cells of a CSV as they are written."""
     names = column_names(source)
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         paths, files = table_files(source)
         if paths[0].suffix.lower() == ".parquet":
             batches = ParquetSource(paths, files).batches(names, 2**16)
@@ -76,12 +74,7 @@ def raw_table(source: Any) -> dict[str, Any]:
 
 
 def profile(name: str, cells: Any) -> Profile:
-    array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
-    if pa.types.is_dictionary(array.type):
-        array = array.cast(array.type.value_type)
-    missing = np.asarray(array.is_null(nan_is_null=True))
-    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        missing = missing | np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+    array, missing = cells_and_gaps(cells)
     there = array.filter(pa.array(~missing))
     kind, numbers = _kind(there)
     finite = numbers[np.isfinite(numbers)]

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator, Sequence
 from copy import copy
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeGuard
 
 import pyarrow as pa
 import pyarrow.csv
@@ -17,6 +17,11 @@ COLUMN_BYTES = 5 * 2**19  # an open Parquet column holds pages and a dictionary 
 PAGE_BUFFER = 2**16  # bytes read ahead per column; without it Arrow reads a column's whole row group at once
 
 PathLike = str | os.PathLike[str]
+
+
+def is_path(source: object) -> TypeGuard[PathLike]:
+    """Whether a table is given by where it is."""
+    return isinstance(source, str | os.PathLike)
 
 
 # --- where rows come from -------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from commonground.data.csv import (
 )
 from commonground.data.encoding import EncodedSource, as_cells
 from commonground.data.schema import Schema
-from commonground.data.sources import ArrowSource, ParquetSource, PathLike, Source
+from commonground.data.sources import ArrowSource, ParquetSource, PathLike, Source, is_path
 from commonground.data.stores import Scratch, Table
 from commonground.errors import InputError
 from commonground.files import PRIVATE, replacing
@@ -35,7 +35,7 @@ def open_table(
     source: Any, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
 ) -> Table:
     """Any kind of table, its columns chosen and checked."""
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         return open_path(source, user, label, features, max_memory, scratch)
     if comes_from(source, "pandas", "DataFrame"):
         return open_pandas(source, user, label, features)
@@ -66,7 +66,7 @@ def open_with_schema(
             f"The table has no column {listing(absent)}, which its schema names; it has {listing(there)}. Correct the schema, "
             "or name the column in the table so."
         )
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         paths, files = table_files(source)
         path = paths[0]
         if path.suffix.lower() == ".parquet":
@@ -101,7 +101,7 @@ def read_encoded(source: Any, schema: Schema) -> tuple[Any, np.ndarray]:
 
 def column_names(source: Any) -> list[str]:
     """The names of all columns of any kind of table."""
-    if isinstance(source, str | os.PathLike):
+    if is_path(source):
         paths, files = table_files(source)
         if paths[0].suffix.lower() == ".parquet":
             return list(ParquetSource(paths, files).schema.names)

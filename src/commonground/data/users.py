@@ -16,7 +16,7 @@ from scipy import sparse
 
 from commonground.data.arrays import as_numbers, one_array, two_dimensional
 from commonground.data.columns import CellError, require_finite, require_unique
-from commonground.data.ids import People, as_id_batches, find_people, plain_list, row_places
+from commonground.data.ids import People, as_id_batches, find_people, is_column, plain_list, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
 from commonground.data.population import Block, Population, Sum, Summable
 from commonground.data.problems import problems_error, problems_of, refuse_ids_among
@@ -431,7 +431,7 @@ class Users(Population):
         array of int
             One position for each.
         """
-        if isinstance(ids, str | bytes) or not hasattr(ids, "__len__"):
+        if not is_column(ids):
             raise InputError(
                 f"ids must be a list or an array of ids, got {ids!r:.80}. Write [{ids!r:.80}] for one person."
             )

@@ -37,7 +37,7 @@ from ray.exceptions import RayError, RayTaskError
 from commonground.data.columns import choose_columns
 from commonground.data.ids import no_rows
 from commonground.data.population import Block, Population, Sum, Summable, add_up
-from commonground.data.sources import ParquetSource, PathLike
+from commonground.data.sources import ParquetSource, PathLike, is_path
 from commonground.data.stores import Scratch
 from commonground.data.tables import table_files
 from commonground.engines.partitions import (
@@ -311,7 +311,7 @@ def users_on_ray(
     scratch: PathLike | None, address: str | None, verbose: bool,
 ) -> RemoteUsers:  # fmt: skip
     """Cut a table of Parquet files into partitions of whole people, and let Ray's workers open them."""
-    if not isinstance(source, str | os.PathLike):
+    if not is_path(source):
         raise InputError(f"engine='ray' reads Parquet files by their path or address, got {type(source).__name__}.")
     paths, files = table_files(source)
     if paths[0].suffix.lower() != ".parquet":

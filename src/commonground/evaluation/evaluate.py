@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -11,14 +10,13 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
-from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
 from commonground.evaluation.own_errors import Asker, metrics_for
 from commonground.evaluation.release import Limit, exact_measures, release_measures
 from commonground.evaluation.result import Evaluation
 from commonground.gate import Gate, randomness_from
 from commonground.heads.table import HeadTable
-from commonground.ledger import BookedLedger, InMemoryLedger, Ledger, SharedLedger
+from commonground.ledger import BookedLedger, InMemoryLedger, Ledger, SharedLedger, reserved
 from commonground.tally import Tally, tally
 
 DEFAULT_EPSILON = 0.1
@@ -54,25 +52,12 @@ def evaluate(
         Made from other rows. None: everybody is given the shared prediction.
     position : array of shape (people.n_users,), or None, default=None
         Where each of them stands in ``heads``; -1: she has none, and is given the shared prediction.
-    epsilon, delta : float, default=0.1 and 1e-6
-        For this evaluation alone.
-    ledger : population of a ``DurableLedger``, default=None
-        Pays for it.
-    internal : bool, default=False
-        Exact numbers, NOT private; nothing is charged.
-    confidence : float, default=0.95
-        Of each interval.
-    metrics : sequence of str, or None, default=None
-        Which numbers; each further one adds noise to all. None: the usual ones for this kind of answers.
-    label_range : tuple of two floats, or None, default=None
-        Public, in place of the schema's: answers are kept within, and no row's error is larger.
-    clip : float or None, default=None
-        Public: the largest error of a person that counts, in the unit of labels. None: read off a release, and no larger than
-        the range of labels.
+    epsilon, delta, ledger, internal, confidence, metrics, label_range, clip
+        As in every estimator's ``evaluate``; ``clip`` is no larger than the range of labels.
     weights : array of shape (people.n_users,), or None, default=None
         How much each counts, from 0 to 1, where people have budgets of their own: she then pays so much of the cost.
     simulation_seed : int or None, default=None
-        Repeatable noise for experiments; the result is then not private.
+        As in every estimator's ``evaluate``.
     tally : Tally, default=that of this process
         Where it is written down what people have paid without a ledger.
 
@@ -114,8 +99,7 @@ def evaluate(
             exact_measures(errors), epsilon=math.inf, clip=None, clip_released=False, events=(), simulated=False, **told
         )
     budget = Budget(epsilon, delta)
-    reserved = ledger.reserve(budget, "evaluation") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
-    with reserved as book:
+    with reserved(ledger, budget, "evaluation") as book:
         gate = Gate(InMemoryLedger(budget) if book is None else book, randomness_from(simulation_seed))
         measures, used = release_measures(errors, n_users, limit, budget, gate, confidence)
     if ledger is None:
@@ -136,7 +120,7 @@ def _check(board: Billboard, people: Population, internal: bool, confidence: flo
     board.require_one_number("evaluate")
     if not 0.0 < confidence < 1.0:
         raise InputError(f"confidence must lie between 0 and 1, got {confidence!r}. 0.95 is common.")
-    if isinstance(people, Unencoded):
+    if not people.features_are_known:
         raise InputError(
             "the held-out table has categories whose values are not known. Read it by the board's schema: "
             "Users.from_table(table, schema=model.billboard_.schema)."

@@ -29,6 +29,11 @@ def nobody(n_features: int) -> Block:
     return Block(np.zeros((1, n_features)), np.zeros(1), np.array([0, 1]), first=0)
 
 
+def for_people(sums: Any, n_users: int) -> Any:
+    """Sums that leave room for the rounding of so many people; exact ones leave none."""
+    return replace(sums, n_users=n_users) if hasattr(sums, "n_users") else sums
+
+
 def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> Any:
     """The node's sums, of the same kind as ``template``, of which it keeps all that is public (clips, windows)."""
     expected = {f.name: value for f in fields(template) if isinstance(value := getattr(template, f.name), np.ndarray)}
@@ -39,7 +44,7 @@ def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> A
             raise ImpossibleError("an array of the wrong shape or type")
         if not np.isfinite(arrays[name]).all():
             raise ImpossibleError("a number that is not finite")
-    sums = replace(template, **arrays, **({"n_users": people} if hasattr(template, "n_users") else {}))
+    sums = for_people(replace(template, **arrays), people)
     _CHECKS[type(sums)](sums, people)
     return sums
 

@@ -24,7 +24,7 @@ from flwr.app import RecordDict
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.errors import CommongroundError, InputError
-from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, nobody
+from commonground.federated.checks import ImpossibleError, checked_sums, checked_value, for_people, nobody
 from commonground.federated.guarantee import NoiseShares
 from commonground.federated.node import TRUST
 from commonground.federated.questions import CATALOGUE, MOST_LETTERS, MOST_PEOPLE, Noised, Question, known
@@ -111,7 +111,7 @@ class Federation(Population):
         template: Any = statistic.of(nobody(self.n_features))
         question = Question(statistic)
         if self.trust == "nodes":
-            return RemoteSums(self, question, _for_all(template, self.n_users))
+            return RemoteSums(self, question, for_people(template, self.n_users))
         return added(self._collect(question, partial(checked_sums, template)))
 
     def _collect(self, question: Question, check: Callable[..., Any]) -> list[Any]:
@@ -284,7 +284,3 @@ def added(parts: list[Any]) -> Any:
         pairs = [one + other for one, other in zip(parts[::2], parts[1::2], strict=False)]
         parts = pairs + parts[2 * len(pairs) :]
     return parts[0]
-
-
-def _for_all(template: Any, n_users: int) -> Any:
-    return replace(template, n_users=n_users) if hasattr(template, "n_users") else template

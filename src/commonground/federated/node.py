@@ -10,7 +10,7 @@ never code that came with a message, and what goes wrong inside stays in its own
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from commonground.accounting.budgets import Budget
 from commonground.clipping.bounded import BoundedSum
 from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError
+from commonground.federated.checks import for_people
 from commonground.federated.questions import Noised, Question, QuestionError
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
 from commonground.gate import Gate, Randomness
@@ -95,9 +96,8 @@ class Node:
         return pack({"people": self.users.n_users}, {"value": self._noised(sums, question.noised)})
 
     def _noised(self, sums: Any, wanted: Noised) -> np.ndarray:
-        if hasattr(sums, "n_users"):
-            sums = replace(sums, n_users=wanted.people)  # all nodes leave the same room for rounding
-        bounded = getattr(sums, wanted.method)(*wanted.arguments, wanted.name)
+        same = for_people(sums, wanted.people)  # all nodes leave the same room for rounding
+        bounded = getattr(same, wanted.method)(*wanted.arguments, wanted.name)
         assert isinstance(bounded, BoundedSum)
         assert self.gate is not None
         return self.gate.release(bounded, wanted.mu).value

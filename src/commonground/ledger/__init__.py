@@ -1,7 +1,7 @@
 """The budget book: every release is charged here before its noise is drawn."""
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from commonground.accounting.budgets import Budget, PureBudget
@@ -28,6 +28,7 @@ __all__ = [
     "Reservation",
     "SharedLedger",
     "StepLedger",
+    "reserved",
 ]
 
 
@@ -62,6 +63,13 @@ class SharedLedger(Protocol):
     """A budget that many fits draw from: each books its whole declared budget first, and settles at the end."""
 
     def reserve(self, budget: Budget | PureBudget, purpose: str = "") -> AbstractContextManager[Ledger]: ...
+
+
+def reserved(
+    ledger: Ledger | SharedLedger | None, budget: Budget | PureBudget, purpose: str
+) -> AbstractContextManager[Ledger | None]:
+    """What is charged: a reservation where many draw from the ledger, else the ledger itself."""
+    return ledger.reserve(budget, purpose) if isinstance(ledger, SharedLedger) else nullcontext(ledger)
 
 
 @runtime_checkable

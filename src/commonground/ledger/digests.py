@@ -16,9 +16,14 @@ from commonground.errors import InputError
 _AT_ONCE = 2**18  # ids, so that their Python objects do not pile up
 
 
+def listed(ids: Iterable[Any]) -> np.ndarray | list[Any]:
+    """An array as it is, anything else as a list."""
+    return ids if isinstance(ids, np.ndarray) else list(ids)
+
+
 def digests(ids: Iterable[Any], salt: bytes) -> np.ndarray:
     """(n, 2) uint64: equal for ids that are equal in Python, so 7 and "7" are two people, 7 and 7.0 one."""
-    ids = ids if isinstance(ids, np.ndarray) else list(ids)
+    ids = listed(ids)
     cut = (ids[start : start + _AT_ONCE] for start in range(0, len(ids), _AT_ONCE))
     parts = [_digests(part.tolist() if isinstance(part, np.ndarray) else part, salt) for part in cut]
     return np.concatenate(parts) if parts else np.empty((0, 2), dtype=np.uint64)

@@ -10,7 +10,7 @@ from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget
 from commonground.accounting.gaussian import gaussian_mus
 from commonground.errors import InputError
 from commonground.ledger.columns import PEOPLE_IN_PIECE, store
-from commonground.ledger.digests import Directory, digests
+from commonground.ledger.digests import Directory, digests, listed
 from commonground.ledger.persons import piece_sizes
 from commonground.ledger.releases import cost_of
 from commonground.ledger.shares import LARGEST_COST, units_within
@@ -36,7 +36,7 @@ def batch_of(ids: Iterable[Any], epsilons: np.ndarray | float, budget: Budget | 
     """Limits of people within the population's budget; each person once."""
     if not budget.delta:
         raise InputError("personal accounts are kept of Gaussian fits: open the population with a delta above 0.")
-    ids = ids if isinstance(ids, np.ndarray) else list(ids)
+    ids = listed(ids)
     own = np.broadcast_to(np.asarray(epsilons, dtype=np.float64), (len(ids),))
     if not len(ids):
         raise InputError("there is nobody to open an account for; give at least one person.")

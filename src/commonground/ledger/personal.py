@@ -33,7 +33,7 @@ from commonground.errors import BudgetError, InputError
 from commonground.ledger.account import Account
 from commonground.ledger.accounts import Accounts, place_of, read_accounts
 from commonground.ledger.columns import load_piece, store
-from commonground.ledger.digests import digests, fingerprint
+from commonground.ledger.digests import digests, fingerprint, listed
 from commonground.ledger.in_words import summary
 from commonground.ledger.new_people import batch_of
 from commonground.ledger.own_account import Payment, PersonalAccount, epsilon_up, quantiles_left
@@ -83,7 +83,7 @@ class PersonalPopulation(Population):
         PersonalReservation
             Its ``budgets`` say how much everybody counts.
         """
-        ids = ids if isinstance(ids, np.ndarray) else list(ids)
+        ids = listed(ids)
         wishes = np.broadcast_to(np.asarray(epsilons, dtype=np.float64), (len(ids),))
         largest = float(wishes.max(initial=0.0))
         if not delta > 0:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -27,6 +27,9 @@ class Curve(Protocol):
 
     @property
     def how(self) -> str: ...
+
+    @property
+    def mu(self) -> float | None: ...
 
     def power(self, fpr: Any) -> Any: ...
 
@@ -59,6 +62,7 @@ class PureCurve:
     """
 
     epsilon: float
+    mu: ClassVar[None] = None
 
     @property
     def how(self) -> str:
@@ -75,6 +79,7 @@ class LossCurve:
 
     epsilons: np.ndarray
     deltas: np.ndarray
+    mu: ClassVar[None] = None
 
     @property
     def how(self) -> str:

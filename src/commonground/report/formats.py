@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any
 
-from commonground.report.attack import GaussianCurve, curve_of, suspicion
+from commonground.report.attack import curve_of, suspicion
 from commonground.report.checklist import answers
 from commonground.report.guarantee import OFTEN
 from commonground.report.html import percent
@@ -25,12 +25,7 @@ def markdown(text: str) -> str:
 def card(board: Any) -> str:
     """Markdown behind a YAML block; strings are quoted as JSON, which YAML reads."""
     s = board.statement
-    classes = (
-        getattr(board, "log_odds", False)
-        or getattr(board, "classes", None)
-        or "Classifier" in s.algorithm
-        or "argin" in s.algorithm
-    )
+    classes = board.log_odds or board.classes or "Classifier" in s.algorithm or "argin" in s.algorithm
     kind = "tabular-classification" if classes else "tabular-regression"
     metadata = {
         "library_name": "commonground",
@@ -46,7 +41,7 @@ def card(board: Any) -> str:
             "simulated": s.simulated,
         },
     }
-    names = getattr(board, "feature_names", None)
+    names = board.feature_names
     lines = [
         "---",
         *_yaml(metadata),
@@ -65,7 +60,7 @@ def card(board: Any) -> str:
     if s.private and s.events:
         curve = curve_of(s.events)
         facts += [("ε spent", f"{s.epsilon_spent:.4g}")]
-        facts += [("μ", f"{curve.mu:.4g}")] if isinstance(curve, GaussianCurve) else []
+        facts += [("μ", f"{curve.mu:.4g}")] if curve.mu is not None else []
         facts += [
             ("found at most, with 1 % false positives", percent(float(curve.power(OFTEN)))),
             ("a suspicion of 50 % becomes, after such an alarm", percent(suspicion(curve, OFTEN))),
@@ -171,8 +166,7 @@ def _finite(epsilon: float) -> float | None:
 def _mu(statement: Any) -> float | None:
     if not (statement.private and statement.events and all(event.cost.mu for event in statement.events)):
         return None
-    curve = curve_of(statement.events)
-    return curve.mu if isinstance(curve, GaussianCurve) else None
+    return curve_of(statement.events).mu
 
 
 def _yaml(values: dict[str, Any], indent: str = "") -> list[str]:

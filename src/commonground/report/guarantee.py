@@ -124,7 +124,7 @@ def numbers(statement: Any, curve: Curve) -> Html:
         ("δ declared", f"{statement.delta:g}"),
         ("ε spent at that δ", f"{spent:.4g}"),
     ]
-    if isinstance(curve, GaussianCurve):
+    if curve.mu is not None:
         rows.append(("μ (Gaussian differential privacy)", f"{curve.mu:.4g}"))
     return table("The guarantee in numbers", ("quantity", "value"), rows, numbers=())
 
@@ -158,7 +158,7 @@ def by_budget(statement: Any) -> Html:
     budgets, rows = statement.budgets, []
     for share, epsilon in budgets["quantiles"].items():
         curve = curve_of_budget(epsilon, statement.delta)
-        cost = f"{curve.mu:.4g}" if isinstance(curve, GaussianCurve) else "–"
+        cost = "–" if curve.mu is None else f"{curve.mu:.4g}"
         rows.append(
             (
                 _quantile(float(share)),

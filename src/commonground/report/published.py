@@ -41,7 +41,7 @@ def published(board: Any) -> Html:
                 " colour is the sign, which means something only relative to the others of its column.",
             ),
         ]
-    if getattr(board, "class_scores", None) is not None:
+    if board.class_scores is not None:
         parts += _of_classes(board, names)
     elif board.mean is not None:
         chosen = _largest(np.abs(board.mean))
@@ -56,7 +56,7 @@ def published(board: Any) -> Html:
         ]
     else:
         parts.append(paragraph(f"No shared coefficients are published; the shared intercept is {board.intercept:.4g}."))
-    parts += [] if getattr(board, "class_scores", None) is not None else _prior(board)
+    parts += [] if board.class_scores is not None else _prior(board)
     if statement.private and statement.events:
         parts += [element("h3", "What the noise hides"), hidden(statement, statement.n_users)]
     return section("published", "What is published", *parts)

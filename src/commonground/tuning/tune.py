@@ -9,7 +9,6 @@ is a function of releases.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -19,12 +18,11 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
 from commonground.billboard.board import name_each_other
 from commonground.data.population import Population
-from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.capabilities import require
 from commonground.gate import Gate, Randomness, randomness_from
-from commonground.ledger import InMemoryLedger, Ledger, SharedLedger
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, reserved
 from commonground.tally import tally
 from commonground.tuning.candidates import Group, candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
@@ -103,8 +101,7 @@ def tune(
         randomness_from(simulation_seed)  # refuses what is no seed
     paid: list[Event] = []
     rows = hold_out(users, EVERY)
-    reserved = ledger.reserve(budget, "tuning") if isinstance(ledger, SharedLedger) else nullcontext(ledger)
-    with reserved as book, tally.paused():
+    with reserved(ledger, budget, "tuning") as book, tally.paused():
         pays = InMemoryLedger(budget) if book is None else book
         if repeats:
             once = repeat_and_select(estimator, candidates, groups, budget, pays, simulation_seed, users, rows)
@@ -221,7 +218,7 @@ def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:
             f"{type(estimator).__name__} does not declare ε and δ, which a search divides among its fits. PrivateFedRep, "
             "PrivateFedRepClassifier, PrivateAltMin and SingleModel do."
         )
-    if not isinstance(users, Population) or isinstance(users, Unencoded) or not users.rows_are_here:
+    if not isinstance(users, Population) or not users.features_are_known or not users.rows_are_here:
         raise InputError("give tune a Users object with its rows here: Users.from_arrays or Users.from_table.")
     if known.get("budgets") is not None or users.budgets is not None:
         raise InputError("people with budgets of their own cannot be tuned on yet. Tune on those who have the same ε.")
