@@ -162,25 +162,51 @@ def small_crowd() -> cg.Users:
 
 
 @dataclass
-class Killed:
+class Deaths:
+    """What the dead are known to have done; what that means for a ledger, its kinds below know."""
+
     kills: int = 0
     stages: Counter[str] = field(default_factory=Counter)
-    released: Fraction = Fraction(0)
     releases: int = 0
     undercounts: int = 0
     abandoned: int = 0  # reservations that the dead left open
+
+    def note(self, folder: Path) -> None:
+        """One dead trainer, from the notes that it left."""
+        self.kills += 1
+        self.stages[stage_of(folder) or "starting"] += 1
+        self.note_releases(folder)
+        shutil.rmtree(folder)
+
+    def note_releases(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    def compare(self, people: Any) -> None:
+        """Count where a population's book says less than was released."""
+        raise NotImplementedError
+
+
+@dataclass
+class Killed(Deaths):
+    released: Fraction = Fraction(0)
     charged_not_released: int = 0  # killed between charge and noise: overcounted, as it must be
 
-    def compare(self, account: Account) -> None:
+    def note_releases(self, folder: Path) -> None:
+        mus = released_in(folder)
+        self.releases += len(mus)
+        self.released += sum((cost_of(mu) for mu in mus), Fraction(0))
+
+    def compare(self, people: Population) -> None:
         # What was released was charged, and what is charged is booked. Exact fractions: no tolerance.
+        account = people.account()
         self.undercounts += not self.released <= account.charged <= account.booked <= account.limit
 
 
-def kill_trainers(
-    address: str, trainer: Callable[..., None], kills: int, within: float, seed: int, together: int = 2
-) -> Killed:
-    """Start trainers, two at a time, kill each within so many seconds, and compare after each pair."""
-    chance, result = random.Random(seed), Killed()
+def kill_into(
+    result: Deaths, address: str, trainer: Callable[..., None], kills: int, within: float, seed: int, together: int = 2
+) -> Any:
+    """Start trainers, two at a time, kill each within so many seconds, and compare after each pair; the population."""
+    chance = random.Random(seed)
     while result.kills < kills:
         folders = [Path(tempfile.mkdtemp(prefix="trainer-")) for _ in range(min(together, kills - result.kills))]
         trainers = [_processes.Process(target=trainer, args=(address, str(folder))) for folder in folders]
@@ -197,38 +223,42 @@ def kill_trainers(
         for process, folder in zip(trainers, folders, strict=True):
             process.join()
             assert process.exitcode == -signal.SIGKILL, f"the trainer ended by itself: {process.exitcode}"
-            count_dead(result, folder)
+            result.note(folder)
         people = DurableLedger(address).population(PEOPLE)  # verifies the whole chain
-        result.compare(people.account())
+        result.compare(people)
         result.abandoned += len(people.account().open)
         if chance.random() < 0.5:
             for booking in list(people.account().open):
                 people.settle(booking)
-            result.compare(people.account())
-    account = people.account()
+            result.compare(people)
+    return people
+
+
+def kill_trainers(
+    address: str, trainer: Callable[..., None], kills: int, within: float, seed: int, together: int = 2
+) -> Killed:
+    """Of a ledger with one account for all."""
+    result = Killed()
+    people = kill_into(result, address, trainer, kills, within, seed, together)
     charges = sum(json.loads(body)["kind"] == "charge" for body, _ in people.events())
     result.charged_not_released = charges - result.releases
-    result.compare(account)
+    result.compare(people)
     return result
 
 
-def count_dead(result: Killed, folder: Path) -> None:
-    mus = released_in(folder)
-    result.kills += 1
-    result.stages[stage_of(folder) or "starting"] += 1
-    result.releases += len(mus)
-    result.released += sum((cost_of(mu) for mu in mus), Fraction(0))
-    shutil.rmtree(folder)
-
-
-def die_once(address: str, stage: str) -> Killed:
+def die_into(result: Deaths, address: str, trainer: Callable[..., None], stage: str) -> None:
     """One trainer that kills itself exactly at a stage."""
-    folder, result = Path(tempfile.mkdtemp(prefix="trainer-")), Killed()
-    process = _processes.Process(target=release_forever, args=(address, str(folder), stage))
+    folder = Path(tempfile.mkdtemp(prefix="trainer-"))
+    process = _processes.Process(target=trainer, args=(address, str(folder), stage))
     process.start()
     process.join()
     assert process.exitcode == -signal.SIGKILL
-    count_dead(result, folder)
+    result.note(folder)
+
+
+def die_once(address: str, stage: str) -> Killed:
+    result = Killed()
+    die_into(result, address, release_forever, stage)
     return result
 
 
@@ -544,10 +574,10 @@ def kill_server(server: PostgresServer, times: int, seed: int) -> tuple[Killed, 
         server.kill()
         process.join()
         ended_well += process.exitcode == 0
-        count_dead(result, folder)
+        result.note(folder)
         server.start()
         people = DurableLedger(address).population(PEOPLE)
-        result.compare(people.account())
+        result.compare(people)
         result.abandoned += len(people.account().open)
     return result, ended_well
 

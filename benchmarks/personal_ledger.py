@@ -11,15 +11,12 @@ death. Nobody's account may ever say less. tests/ledger/test_personal_faults.py 
 import argparse
 import json
 import os
-import random
 import resource
 import shutil
-import signal
 import struct
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -40,7 +37,17 @@ from commonground.ledger.accounts import steps_of
 from commonground.ledger.personal import PersonalPopulation, PersonalReservation
 from commonground.ledger.shares import UNIT, units_of
 from commonground.progress import progress_bar
-from ledger_faults import PEOPLE, STAGES, PostgresServer, Witness, _note_releases, _processes, small_crowd, stage_of
+from ledger_faults import (
+    PEOPLE,
+    STAGES,
+    Deaths,
+    PostgresServer,
+    Witness,
+    _note_releases,
+    die_into,
+    kill_into,
+    small_crowd,
+)
 
 LARGE = Budget(500.0, 1e-6)  # of those who are hardly touched by an experiment that only kills
 N_PEOPLE = 200
@@ -150,28 +157,20 @@ def train_forever(address: str, folder: str, die_at: str | None = None) -> None:
 
 
 @dataclass
-class Killed:
-    kills: int = 0
-    stages: Counter[str] = field(default_factory=Counter)
-    releases: int = 0
-    undercounts: int = 0
+class Killed(Deaths):
     overdrawn: int = 0
-    abandoned: int = 0
     owed: list[Fraction] = field(
         default_factory=lambda: [Fraction(0)] * N_PEOPLE
     )  # μ² that was really released of each
 
-    def note(self, folder: Path) -> None:
+    def note_releases(self, folder: Path) -> None:
         """What a dead trainer had released, at everybody's own weight. Exact: weights and μ are fractions."""
-        self.kills += 1
-        self.stages[stage_of(folder) or "starting"] += 1
         released = (folder / "released").read_bytes() if (folder / "released").exists() else b""
         for fit, mu in _RELEASED.iter_unpack(released):
             self.releases += 1
             squares = np.load(folder / f"{fit.decode()}.npy") ** 2 * mu**2  # rounded; a part in 2⁵⁰ is given for it
             cheaper = [Fraction(one) * (1 - Fraction(1, 2**50)) for one in squares.tolist()]
             self.owed = [have + more for have, more in zip(self.owed, cheaper, strict=True)]
-        shutil.rmtree(folder)
 
     def compare(self, people: PersonalPopulation) -> None:
         accounts = people.accounts()  # in the order of digests
@@ -183,44 +182,15 @@ class Killed:
 
 
 def kill_trainers(address: str, trainer: Callable[..., None], kills: int, within: float, seed: int) -> Killed:
-    """Start trainers, two at a time, kill each within so many seconds, and compare everybody's account after each pair."""
-    chance, result = random.Random(seed), Killed()
-    while result.kills < kills:
-        folders = [Path(tempfile.mkdtemp(prefix="trainer-")) for _ in range(min(2, kills - result.kills))]
-        trainers = [_processes.Process(target=trainer, args=(address, str(folder))) for folder in folders]
-        for process in trainers:
-            process.start()
-        ends = []
-        for process, folder in zip(trainers, folders, strict=True):
-            while stage_of(folder) is None and process.is_alive():
-                time.sleep(0.002)
-            ends.append(time.monotonic() + chance.uniform(0, within))
-        for end, process in sorted(zip(ends, trainers, strict=True), key=lambda pair: pair[0]):
-            time.sleep(max(0.0, end - time.monotonic()))
-            process.kill()
-        for process, folder in zip(trainers, folders, strict=True):
-            process.join()
-            assert process.exitcode == -signal.SIGKILL, f"the trainer ended by itself: {process.exitcode}"
-            result.note(folder)
-        people = DurableLedger(address).population(PEOPLE)
-        assert isinstance(people, PersonalPopulation)
-        result.compare(people)
-        result.abandoned += len(people.account().open)
-        if chance.random() < 0.5:
-            for booking in list(people.account().open):
-                people.settle(booking)
-            result.compare(people)
+    """Of a ledger with an account for everybody: all of them are compared."""
+    result = Killed()
+    kill_into(result, address, trainer, kills, within, seed)
     return result
 
 
 def die_once(address: str, stage: str) -> Killed:
-    """One trainer that kills itself exactly at a stage."""
-    folder, result = Path(tempfile.mkdtemp(prefix="trainer-")), Killed()
-    process = _processes.Process(target=release_forever, args=(address, str(folder), stage))
-    process.start()
-    process.join()
-    assert process.exitcode == -signal.SIGKILL
-    result.note(folder)
+    result = Killed()
+    die_into(result, address, release_forever, stage)
     return result
 
 
