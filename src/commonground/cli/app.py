@@ -13,31 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from commonground.cli import options
 from commonground.cli.lazy import new_app
-from commonground.cli.options import (
-    AnyTable,
-    AsJson,
-    Board,
-    Delta,
-    Epsilon,
-    Features,
-    Intercept,
-    ItemColumn,
-    LabelColumn,
-    LabelRange,
-    Model,
-    NewFile,
-    Rank,
-    Rounds,
-    SchemaFile,
-    SharedMean,
-    Table,
-    UserColumn,
-    nothing_printed_yet,
-    print_json,
-    print_json_error,
-    rank_in,
-)
+from commonground.cli.options import nothing_printed_yet, print_json, print_json_error, rank_in
 from commonground.errors import (
     BudgetError,
     CommongroundError,
@@ -62,12 +40,12 @@ EXIT_CODES = {BudgetError: 3, UselessError: 4}  # every other mistake: 2
 
 @app.command()
 def schema(
-    table: Table,
+    table: options.Table,
     out: Annotated[Path, typer.Option("--out", help="File to write (.toml).")],
-    user: UserColumn = None,
-    label: LabelColumn = None,
+    user: options.UserColumn = None,
+    label: options.LabelColumn = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published."""
     from commonground.cli.schema import draft
@@ -78,21 +56,19 @@ def schema(
 @app.command()
 def train(
     context: typer.Context,
-    table: AnyTable,
-    out: Annotated[Path, typer.Option("--out", help="Folder for the billboard.")],
-    user: UserColumn = None,
-    label: LabelColumn = None,
-    features: Features = None,
-    schema: SchemaFile = None,
-    label_range: LabelRange = None,
-    item: ItemColumn = None,
-    items: Annotated[
-        Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
-    ] = None,
-    model: Model = "fedrep",
-    rank: Rank = None,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
+    table: options.AnyTable,
+    out: options.NewBoard,
+    user: options.UserColumn = None,
+    label: options.LabelColumn = None,
+    features: options.Features = None,
+    schema: options.SchemaFile = None,
+    label_range: options.LabelRange = None,
+    item: options.ItemColumn = None,
+    items: options.Items = None,
+    model: options.Model = "fedrep",
+    rank: options.Rank = None,
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-6,
     budget: Annotated[
         str | None, typer.Option(help="Column with everybody's own ε, used instead of --epsilon; 0 takes no part.")
     ] = None,
@@ -102,17 +78,13 @@ def train(
             help="'default', or 'paper' for the published algorithm, with the departures that docs/papers.md lists."
         ),
     ] = None,
-    intercept: Intercept = None,
-    shared_mean: SharedMean = None,
-    rounds: Rounds = None,
+    intercept: options.Intercept = None,
+    shared_mean: options.SharedMean = None,
+    rounds: options.Rounds = None,
     device: Annotated[str | None, typer.Option(help="'cpu', or 'cuda' for a GPU that holds the rows.")] = None,
-    simulation_seed: Annotated[
-        int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
-    ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger that pays for this training: a file, or postgresql://user@host/database.")
-    ] = None,
-    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
+    simulation_seed: options.SimulationSeed = None,
+    ledger: options.PayingLedger = None,
+    population: options.PopulationName = None,
     engine: Annotated[
         str, typer.Option(help="Who reads the rows: 'local', or 'ray' for Parquet on a cluster.")
     ] = "local",
@@ -136,16 +108,14 @@ def train(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what would be released, who pays and where it goes; spend nothing.")
     ] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Put the new board in the place of one that is there.")
-    ] = False,
+    force: options.ReplaceBoard = False,
     refuse_if_useless: Annotated[
         bool, typer.Option("--refuse-if-useless", help="Exit with code 4 where sharing is not expected to pay.")
     ] = False,
     any_scales: Annotated[
         bool, typer.Option("--any-scales", help="Train also on features whose size the noise would hide.")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
     from commonground.billboard.board import Billboard
@@ -189,7 +159,7 @@ def train(
 
 @app.command()
 def statement(
-    billboard: Board,
+    billboard: options.Board,
     verify: Annotated[
         Path | None, typer.Option(help="Public key that the board must be signed with, from somebody you trust.")
     ] = None,
@@ -199,7 +169,7 @@ def statement(
             "--format", help="json, card (model card in Markdown) or registry (fields of the deployment registry)."
         ),
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
     from commonground.billboard.board import Billboard
@@ -230,13 +200,13 @@ def statement(
 
 @app.command()
 def personalize(
-    billboard: Board,
-    table: Table,
-    out: NewFile,
-    user: UserColumn = None,
-    label: LabelColumn = None,
-    item: ItemColumn = None,
-    as_json: AsJson = False,
+    billboard: options.Board,
+    table: options.Table,
+    out: options.NewFile,
+    user: options.UserColumn = None,
+    label: options.LabelColumn = None,
+    item: options.ItemColumn = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
     from commonground.cli.use import personalize as fit_heads
@@ -246,19 +216,19 @@ def personalize(
 
 @app.command()
 def predict(
-    billboard: Board,
-    table: Table,
-    out: NewFile,
+    billboard: options.Board,
+    table: options.Table,
+    out: options.NewFile,
     heads: Annotated[
         Path | None, typer.Option(help="Heads written by `personalize`; without, shared predictions.")
     ] = None,
-    user: UserColumn = None,
-    item: ItemColumn = None,
+    user: options.UserColumn = None,
+    item: options.ItemColumn = None,
     strict: Annotated[bool, typer.Option("--strict", help="Fail on a person without a head.")] = False,
     interval: Annotated[
         float | None, typer.Option(help="Also the ends between which a label lies with this probability, e.g. 0.9.")
     ] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Answer each row by its person's own head, or by the shared part where she has none."""
     from commonground.cli.use import predict as answer
@@ -273,7 +243,7 @@ def demo(
     ),
     people: Annotated[int, typer.Option(help="How many people to simulate.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Seed of the simulated people; the privacy noise is always real.")] = 0,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Simulate people who share a subspace, train privately at several ε and compare with the alternatives."""
     from commonground.cli.demo import run_demo

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from commonground.cli.options import AsJson
+
 # By name, so that help loads nothing; tests/cli/test_start.py holds them against what there is.
 RECIPES = (
     "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, single-model, ridge, "
@@ -48,7 +50,7 @@ def audit(
     ] = False,
     seed: Annotated[int, typer.Option(help="Of simulated people and noise.")] = 0,
     out: Annotated[Path | None, typer.Option(help="File for the figure of the trade-off curve (.png, .svg).")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.
 

@@ -5,19 +5,8 @@ from typing import Annotated
 
 import typer
 
-from commonground.cli.options import (
-    AsJson,
-    Delta,
-    Features,
-    ItemColumn,
-    LabelColumn,
-    LabelRange,
-    Model,
-    Rank,
-    SchemaFile,
-    UserColumn,
-    rank_in,
-)
+from commonground.cli import options
+from commonground.cli.options import rank_in
 from commonground.errors import InputError
 
 
@@ -37,18 +26,18 @@ def evaluate(
     internal: Annotated[
         bool, typer.Option("--internal", help="Exact numbers, for the operator's eyes only; NOT private.")
     ] = False,
-    user: UserColumn = None,
-    label: LabelColumn = None,
-    features: Features = None,
-    schema: SchemaFile = None,
-    label_range: LabelRange = None,
-    item: ItemColumn = None,
-    model: Model = "fedrep",
-    rank: Rank = None,
+    user: options.UserColumn = None,
+    label: options.LabelColumn = None,
+    features: options.Features = None,
+    schema: options.SchemaFile = None,
+    label_range: options.LabelRange = None,
+    item: options.ItemColumn = None,
+    model: options.Model = "fedrep",
+    rank: options.Rank = None,
     epsilon: Annotated[
         float | None, typer.Option(help="Of a board: ε of this evaluation, 0.1 by default. Else of the model, 1.")
     ] = None,
-    delta: Delta = 1e-6,
+    delta: options.Delta = 1e-6,
     held_out: Annotated[
         float, typer.Option(help="Of a table alone: share of each person's rows no model sees.")
     ] = 0.25,
@@ -60,11 +49,9 @@ def evaluate(
         float | None, typer.Option(help="Largest error of a person that counts; else read off a release.")
     ] = None,
     confidence: Annotated[float, typer.Option(help="Of each interval.")] = 0.95,
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger that pays: a file, or postgresql://user@host/database.")
-    ] = None,
-    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
-    as_json: AsJson = False,
+    ledger: options.PayingLedger = None,
+    population: options.PopulationName = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Held-out errors: of a board, with noise and a small charge (BOARD TABLE); or, NOT private, of models on a table."""
     if len(places) > 2:

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.logging import RichHandler
 
+from commonground.cli import options
 from commonground.cli.ledger import population_for_training
 from commonground.cli.options import AsJson, LabelColumn, Table, UserColumn, print_json
 from commonground.errors import InputError
@@ -36,11 +37,8 @@ node_app = typer.Typer(
 )
 federate_app.add_typer(node_app, name="node")
 
-Out = Annotated[Path, typer.Option("--out", help="Folder for the billboard.")]
 Nodes = Annotated[int, typer.Option(help="How many nodes take part.")]
 Rank = Annotated[int, typer.Option(help="Number of shared directions.")]
-Epsilon = Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")]
-Delta = Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")]
 Model = Annotated[str, typer.Option(help="'fedrep' (PrivateFedRep) or 'altmin' (PrivateAltMin).")]
 Intercept = Annotated[bool, typer.Option(help="Give each person an intercept of her own.")]
 SharedMean = Annotated[bool, typer.Option(help="Release a shared linear model first.")]
@@ -54,7 +52,7 @@ Timeout = Annotated[float, typer.Option(help="Seconds to wait for a node's answe
 
 @federate_app.command()
 def server(
-    out: Out,
+    out: options.NewBoard,
     nodes: Nodes,
     host: Annotated[str, typer.Option(help="Address to listen on; the certificate must name it.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port for nodes.")] = 8000,
@@ -73,8 +71,8 @@ def server(
     ] = False,
     insecure: Annotated[bool, typer.Option("--insecure", help="Without TLS: for one machine only.")] = False,
     rank: Rank = 2,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-6,
     model: Model = "fedrep",
     intercept: Intercept = True,
     shared_mean: SharedMean = True,
@@ -83,10 +81,8 @@ def server(
     tolerate: Tolerate = 0,
     timeout: Timeout = 120.0,
     patience: Annotated[float, typer.Option(help="Seconds to wait until all nodes are there.")] = 3600.0,
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger that pays for this training: a file, or postgresql://user@host/database.")
-    ] = None,
-    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
+    ledger: options.PayingLedger = None,
+    population: options.PopulationName = None,
     log_file: Annotated[Path | None, typer.Option(help="File for Flower's own log.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -177,7 +173,7 @@ def serve(
     epsilon: Annotated[
         float | None, typer.Option(help="For trust 'nodes': the most the server may learn about a person here.")
     ] = None,
-    delta: Delta = 1e-6,
+    delta: options.Delta = 1e-6,
     port: Annotated[int, typer.Option(help="Local port of the SuperNode; 0 finds a free one.")] = 0,
     patience: Annotated[
         float, typer.Option(help="Seconds to go on trying while the server refuses this node and asks nothing.")
@@ -187,7 +183,6 @@ def serve(
     """Serve the sums over the people of a table until interrupted. Rows do not leave."""
     _logging()
     from commonground.cli.tables import people_in
-    from commonground.data.unencoded import Unencoded
     from commonground.federated.node import node_of
     from commonground.federated.processes import serve as answer_questions
     from commonground.federated.processes import supernode
@@ -197,7 +192,7 @@ def serve(
     if key is not None and ca is None:
         raise InputError("a key proves who this node is over TLS only; give --ca.")
     users = people_in(table, user=user, label=label, features=features, schema=schema)
-    if isinstance(users, Unencoded):
+    if not users.features_are_known:
         raise InputError('values = "discover" is not built for nodes: give the values by name, the same at all nodes.')
     node = node_of(users, name or table.stem, trust, epsilon, delta)
     _clean_up_when_terminated(0)
@@ -233,13 +228,13 @@ def personalize(
 @federate_app.command()
 def simulate(
     table: Table,
-    out: Out,
+    out: options.NewBoard,
     nodes: Nodes = 4,
     user: UserColumn = None,
     label: LabelColumn = None,
     rank: Rank = 2,
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-6,
     model: Model = "fedrep",
     intercept: Intercept = True,
     shared_mean: SharedMean = True,

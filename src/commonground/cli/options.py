@@ -43,6 +43,16 @@ Delta = Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / nu
 Intercept = Annotated[bool | None, typer.Option(help="Give each person an intercept of her own; yes by default.")]
 SharedMean = Annotated[bool | None, typer.Option(help="Release a shared linear model first; yes by default.")]
 Rounds = Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")]
+Items = Annotated[
+    Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
+]
+NewBoard = Annotated[Path, typer.Option("--out", help="Folder for the billboard.")]
+ReplaceBoard = Annotated[bool, typer.Option("--force", help="Put the new board in the place of one that is there.")]
+SimulationSeed = Annotated[int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")]
+PayingLedger = Annotated[
+    str | None, typer.Option(help="Ledger that pays for it: a file, or postgresql://user@host/database.")
+]
+PopulationName = Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")]
 
 
 _printed: list[bool] = []  # whether this command has printed its document

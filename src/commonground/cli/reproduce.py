@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from commonground.cli.options import AsJson
 from commonground.errors import InputError
 from commonground.plots import needs_matplotlib
 from commonground.reproduce import Outcome, PaperResult, chosen, paper_results
@@ -27,7 +28,7 @@ def reproduce(
         bool, typer.Option("--fast", help="A smaller version that shows that the code runs. It judges nothing.")
     ] = False,
     out: Annotated[Path, typer.Option("--out", help="Folder for CSV and SVG files.")] = Path("reproduced"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Compute results of the papers again: ours, theirs, the difference, a verdict. Simulated throughout: NOT private."""
     if list_only:

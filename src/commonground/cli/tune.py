@@ -5,19 +5,8 @@ from typing import Annotated
 
 import typer
 
-from commonground.cli.options import (
-    AsJson,
-    Delta,
-    Epsilon,
-    Features,
-    ItemColumn,
-    LabelColumn,
-    LabelRange,
-    Model,
-    SchemaFile,
-    UserColumn,
-    print_json,
-)
+from commonground.cli import options
+from commonground.cli.options import print_json
 from commonground.errors import InputError
 
 OPTION = {
@@ -37,32 +26,24 @@ def tune(
             "--try", help="A parameter and its values, such as rank=0,1,2,3 or shared-mean=yes,no; may be given again."
         ),
     ],
-    user: UserColumn = None,
-    label: LabelColumn = None,
-    features: Features = None,
-    schema: SchemaFile = None,
-    label_range: LabelRange = None,
-    item: ItemColumn = None,
-    items: Annotated[
-        Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
-    ] = None,
-    model: Model = "fedrep",
-    epsilon: Epsilon = 1.0,
-    delta: Delta = 1e-6,
+    user: options.UserColumn = None,
+    label: options.LabelColumn = None,
+    features: options.Features = None,
+    schema: options.SchemaFile = None,
+    label_range: options.LabelRange = None,
+    item: options.ItemColumn = None,
+    items: options.Items = None,
+    model: options.Model = "fedrep",
+    epsilon: options.Epsilon = 1.0,
+    delta: options.Delta = 1e-6,
     refit: Annotated[
         bool | None, typer.Option(help="Fit the winner again with most of the budget; else what is better.")
     ] = None,
-    simulation_seed: Annotated[
-        int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")
-    ] = None,
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger that pays for all of it: a file, or postgresql://user@host/database.")
-    ] = None,
-    population: Annotated[str | None, typer.Option(help="Whose budget in the ledger; see `ledger open`.")] = None,
-    force: Annotated[
-        bool, typer.Option("--force", help="Put the new board in the place of one that is there.")
-    ] = False,
-    as_json: AsJson = False,
+    simulation_seed: options.SimulationSeed = None,
+    ledger: options.PayingLedger = None,
+    population: options.PopulationName = None,
+    force: options.ReplaceBoard = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Search for the best settings within one budget, by people's own held-out errors, and publish the winner."""
     from commonground.cli import train as training
