@@ -104,13 +104,7 @@ class ClassGradients(Statistic[BinnedSums]):
     constant: Number
     lowest: WindowStart
 
-    def of(self, block: Block) -> BinnedSums:
-        return self._of(block, Coordinates())
-
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> BinnedSums:
-        return self._of(block, Coordinates(transform, centre))
-
-    def _of(self, block: Block, coordinates: Coordinates) -> BinnedSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
         read, columns = _reader(self.model, coordinates), self.model.n_classes - 1
         return gradient_sums(block, read, columns, float(self.constant), self.lowest, coordinates)
 
@@ -123,11 +117,5 @@ class ClassMoments(Statistic[ConeSums]):
     sees_through_coordinates = True
     model: ClassModel
 
-    def of(self, block: Block) -> ConeSums:
-        return self._of(block, Coordinates())
-
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> ConeSums:
-        return self._of(block, Coordinates(transform, centre))
-
-    def _of(self, block: Block, coordinates: Coordinates) -> ConeSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> ConeSums:
         return clipped_moments(block, _reader(self.model, coordinates), PosteriorMoments.reach(len(self.model.spread)))

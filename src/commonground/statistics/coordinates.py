@@ -15,6 +15,7 @@ from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.embedding_moments import add_moment, moment_norm_squared
 from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.kernels.lanes import LANES
 from commonground.statistics.statistic import WINDOW, Flag, Statistic, Transform, Vector, WindowStart
 from commonground.threads import each
@@ -37,7 +38,7 @@ class InCoordinates(Statistic[Any]):
 
     def of(self, block: Block) -> Any:
         if self.statistic.sees_through_coordinates and not block.sparse:
-            return self.statistic.of_coordinates(block, self.transform, self.centre)
+            return self.statistic.of_coordinates(block, Coordinates(self.transform, self.centre))
         columns = np.ascontiguousarray(self.transform.T, dtype=block.X.dtype)
         total = None
         for start in range(0, block.n_users, _PIECE):

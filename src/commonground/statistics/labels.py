@@ -40,13 +40,7 @@ class LabelMeans(Statistic[BinnedSums]):
     model: SharedModel
     lowest: WindowStart
 
-    def of(self, block: Block) -> BinnedSums:
-        return self._of(block, Coordinates())
-
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> BinnedSums:
-        return self._of(block, Coordinates(transform, centre))
-
-    def _of(self, block: Block, coordinates: Coordinates) -> BinnedSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
         m, sums, _ = _residual_sums(block, self.model, coordinates)
         means = sums / np.maximum(m, 1)
         return BinnedSums.of(means[:, None, None], block.person_weights, self.lowest, WINDOW)
@@ -64,13 +58,7 @@ class LabelEnergies(Statistic[SizeCounts]):
     sees_through_coordinates = True
     model: SharedModel
 
-    def of(self, block: Block) -> SizeCounts:
-        return self._of(block, Coordinates())
-
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> SizeCounts:
-        return self._of(block, Coordinates(transform, centre))
-
-    def _of(self, block: Block, coordinates: Coordinates) -> SizeCounts:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> SizeCounts:
         m, sums, energies = _residual_sums(block, self.model, coordinates)
         own = int(self.model.own_intercept)
         with np.errstate(over="ignore", invalid="ignore"):

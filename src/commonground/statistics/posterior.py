@@ -79,13 +79,7 @@ class PosteriorGradients(Statistic[BinnedSums]):
     constant: Number
     lowest: WindowStart
 
-    def of(self, block: Block) -> BinnedSums:
-        return self._of(block, Coordinates())
-
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> BinnedSums:
-        return self._of(block, Coordinates(transform, centre))
-
-    def _of(self, block: Block, coordinates: Coordinates) -> BinnedSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
         read, columns = _reader(self.model, self.of_mean, coordinates), 1 if self.of_mean else self.model.rank
         return gradient_sums(block, read, columns, float(self.constant), self.lowest, coordinates)
 
@@ -151,13 +145,7 @@ class PosteriorMoments(Statistic[ConeSums]):
         """The norm that what a person sends is clipped to; a constant, given the size of her part."""
         return size + 1.5
 
-    def of(self, block: Block) -> ConeSums:
-        return self._of(block, Coordinates())
-
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> ConeSums:
-        return self._of(block, Coordinates(transform, centre))
-
-    def _of(self, block: Block, coordinates: Coordinates) -> ConeSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> ConeSums:
         assert self.model.spread is not None
         return clipped_moments(block, _reader(self.model, True, coordinates), self.reach(len(self.model.spread)))
 

@@ -16,6 +16,7 @@ import numpy as np
 from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.data.population import Block, Sum
 from commonground.losses import LOSSES
+from commonground.statistics.kernels.coordinates import Coordinates
 
 WINDOW = 16  # bins (8 octaves) around the expected size for which sums are kept
 MOST_NESTED = 3  # statistics within statistics
@@ -127,13 +128,13 @@ class Statistic(Generic[Sum]):
     gives: ClassVar[type]
     takes_no_directions: ClassVar[bool] = False  # whether its model may be one without any
     needs_spread: ClassVar[bool] = False  # whether its model must have one
-    sees_through_coordinates: ClassVar[bool] = False  # whether it has an ``of_coordinates``
+    sees_through_coordinates: ClassVar[bool] = False  # whether ``of_coordinates`` is all it has
 
     def of(self, block: Block) -> Sum:
         """The sum over the people of a block."""
-        raise NotImplementedError
+        return self.of_coordinates(block, Coordinates())
 
-    def of_coordinates(self, block: Block, transform: np.ndarray, centre: np.ndarray | None) -> Sum:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> Sum:
         """The same for rows z = T (x − centre), without making them (``coordinates.InCoordinates``)."""
         raise NotImplementedError
 
