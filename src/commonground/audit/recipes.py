@@ -4,7 +4,7 @@ import functools
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,59 +56,38 @@ class Recipe:
     name: str
     describe: str
     worst_pair: str  # of commonground.audit.neighbours.PAIRS: the one that comes closest to the claim
-    fit: Callable[[Claim, Users, int | None, Recorder], PersonalModel]
+    fit: Callable[
+        ..., PersonalModel
+    ]  # of a claim, people, a seed (None: real noise), who watches the gate, and settings
+    settings: dict[str, Any] = field(default_factory=dict)  # beyond the claim
 
     def at(self, claim: Claim) -> Fit:
-        return lambda users, seed, watch: self.fit(claim, users, seed, watch)
+        return lambda users, seed, watch: self.fit(claim, users, seed, watch, **self.settings)
 
 
-_HEADS: dict[str, Any] = {
-    "local_choice": False
-}  # heads for all: they tell more of the billboard than models of one's own
+_PLAIN: dict[str, Any] = {"shared_mean": False, "fit_intercept": False}
 
 
-def _fedrep(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    ).fit(users, gate=watch.gate)
-
-
-def _fedrep_choice(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    """With the choice that everybody has at the end, between the shared prediction, her head and a model of her own."""
-    return PrivateFedRep(claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed).fit(
-        users, gate=watch.gate
-    )
+def _fedrep(
+    claim: Claim, users: Any, seed: int | None, watch: Recorder, start: Billboard | None = None, **settings: Any
+) -> PersonalModel:
+    """With heads for all: they tell more of the billboard than models of one's own."""
+    settings = {"n_rounds": claim.n_rounds, "local_choice": False} | settings
+    model = PrivateFedRep(claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, **settings)
+    return model.fit(users, gate=watch.gate, start=start)
 
 
 def _fedrep_refit(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """From an earlier board, which is public: made of people who are nobody."""
-    model = PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    )
-    return model.fit(users, gate=watch.gate, start=_earlier_board(users.n_features, claim.rank))
+    return _fedrep(claim, users, seed, watch, start=_earlier_board(users.n_features, claim.rank))
 
 
 @functools.lru_cache(maxsize=8)
 def _earlier_board(n_features: int, rank: int) -> Billboard:
     people, _ = make_shared_subspace(60, rows_per_user=8, n_features=n_features, rank=rank, noise=0.5, seed=1)
     board = PrivateFedRep(rank, 50.0, n_rounds=2, keep_heads=False, simulation_seed=1).fit(people).billboard_
-    return replace(
-        board, statement=replace(board.statement, simulated=False)
-    )  # it protects those whom it is made of: none
-
-
-def _fedrep_no_mean(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, shared_mean=False,
-        fit_intercept=False, **_HEADS,
-    ).fit(users, gate=watch.gate)  # fmt: skip
-
-
-def _fedrep_few(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    """As few people as an audit has are what its many small rounds are for."""
-    return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS
-    ).fit(users, gate=watch.gate)
+    # It protects those whom it is made of: none.
+    return replace(board, statement=replace(board.statement, simulated=False))
 
 
 def _fedrep_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -118,16 +97,41 @@ def _fedrep_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder)
         return model.fit(users, gate=watch.gate)
 
 
-def _altmin(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return PrivateAltMin(
-        claim.rank,
-        claim.epsilon,
-        claim.delta,
-        n_rounds=claim.n_rounds,
-        simulation_seed=seed,
-        shared_mean=False,
-        fit_intercept=False,
-    ).fit(users, gate=watch.gate)
+def _with_budgets(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    """The target has half of the others' ε, and counts less than they do in everything."""
+    return _fedrep(claim, users, seed, watch, budgets=_half_for_the_target(claim, users), **_PLAIN)
+
+
+def _half_for_the_target(claim: Claim, users: Users) -> np.ndarray:
+    return np.where(np.arange(users.n_users) == TARGET, claim.epsilon / 2, claim.epsilon)
+
+
+def _fedrep_sparse(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    X, y, people = _rows(users)
+    return _fedrep(claim, Users.from_arrays(sparse.csr_array(X), y, people), seed, watch)
+
+
+def _trusted_server(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    return _fedrep(claim, _federation("server", users, watch), seed, watch, keep_heads=False)
+
+
+def _noise_at_nodes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
+    """Without a seed: a node's noise cannot be simulated."""
+    people = _federation("nodes", users, watch)
+    return _fedrep(claim, people, None, watch, keep_heads=False, shared_mean=False)
+
+
+def _federation(trust: str, users: Users, watch: Recorder) -> Any:
+    from commonground.audit.federation import federation_of
+
+    X, y, people = _rows(users)
+    halves = [people * N_NODES // users.n_users == node for node in range(N_NODES)]
+    return federation_of([Users.from_arrays(X[here], y[here], people[here]) for here in halves], trust, watch.node_gate)
+
+
+def _altmin(claim: Claim, users: Users, seed: int | None, watch: Recorder, loss: str = "square") -> PersonalModel:
+    settings: dict[str, Any] = {"loss": loss, "n_rounds": claim.n_rounds, "simulation_seed": seed, **_PLAIN}
+    return PrivateAltMin(claim.rank, claim.epsilon, claim.delta, **settings).fit(users, gate=watch.gate)
 
 
 def _altmin_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -142,72 +146,42 @@ def _single_model(claim: Claim, users: Users, seed: int | None, watch: Recorder)
     return SingleModel(claim.epsilon, claim.delta, simulation_seed=seed).fit(users, gate=watch.gate)
 
 
-def _personal_ridge(
-    claim: Claim, users: Users, seed: int | None, watch: Recorder, method: str = "statistics"
+def _ridge(
+    claim: Claim, users: Users, seed: int | None, watch: Recorder, method: str = "statistics", **settings: Any
 ) -> PersonalModel:
-    """Everybody has the same budget: the audited person is then the one with the largest."""
-    return PersonalBudgetRidge(
-        method,
-        feature_bounds=(-1.0, 1.0),
-        label_bounds=(-1.0, 1.0),
-        budgets=claim.epsilon,
-        delta=claim.delta,
-        simulation_seed=seed,
-    ).fit(users, gate=watch.gate)
+    """Everybody has the same budget, unless told otherwise: the audited person is then the one with the largest."""
+    settings = {"budgets": claim.epsilon, "delta": claim.delta} | settings
+    bounds: dict[str, Any] = {"feature_bounds": (-1.0, 1.0), "label_bounds": (-1.0, 1.0)}
+    return PersonalBudgetRidge(method, simulation_seed=seed, **bounds, **settings).fit(users, gate=watch.gate)
 
 
-def _ridge_descent(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _personal_ridge(claim, users, seed, watch, "descent")
+def _pure_ridge(claim: Claim, users: Users, seed: int | None, watch: Recorder, method: str) -> PersonalModel:
+    """L2-Laplace noise, δ = 0; the target has half of the others' ε. A ridge so strong that one label moves all of θ."""
+    half = _half_for_the_target(claim, users)
+    return _ridge(claim, users, seed, watch, method, alpha=1e3, budgets=half, delta=0.0, fit_intercept=False)
 
 
-_HUGE_LOSS = (
-    1e17  # the squared error of a huge person of `neighbours`: a smaller bound would cut off every candidate alike
-)
+def _exponential(claim: Claim, users: Users, seed: int | None, watch: Recorder, **settings: Any) -> PersonalModel:
+    settings = settings or {"n_stages": claim.n_rounds}
+    model = ExponentialSubspace(claim.rank, claim.epsilon, n_candidates=16, simulation_seed=seed, **settings)
+    return model.fit(users, gate=watch.gate)
 
 
-def _exponential(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return ExponentialSubspace(
-        claim.rank, claim.epsilon, n_candidates=16, n_stages=claim.n_rounds, simulation_seed=seed
-    ).fit(users, gate=watch.gate)
-
-
-def _exponential_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return ExponentialSubspace(
-        claim.rank, claim.epsilon, recipe="paper", n_candidates=16, loss_bound=_HUGE_LOSS, simulation_seed=seed
-    ).fit(users, gate=watch.gate)
+# The squared error of a huge person of `neighbours`: a smaller bound would cut off every candidate alike.
+_HUGE_LOSS = 1e17
 
 
 def _margin(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     """Its labels are the signs of the regression labels that audits are made with."""
     X, y, people = _rows(users)
-    return PrivateMarginClassifier(
-        claim.rank,
-        claim.epsilon,
-        projected_dim=claim.rank + 1,
-        n_candidates=16,
-        n_stages=claim.n_rounds,
-        margin=0.5,
-        simulation_seed=seed,
-    ).fit(X, np.where(y > 0, 1.0, -1.0), users=people, gate=watch.gate)
-
-
-def _with_budgets(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    """The target has half of the others' ε, and counts less than they do in everything."""
-    return PrivateFedRep(
-        claim.rank, delta=claim.delta, budgets=_half_for_the_target(claim, users), n_rounds=claim.n_rounds,
-        simulation_seed=seed, shared_mean=False, fit_intercept=False, **_HEADS,
-    ).fit(users, gate=watch.gate)  # fmt: skip
-
-
-def _half_for_the_target(claim: Claim, users: Users) -> np.ndarray:
-    return np.where(np.arange(users.n_users) == TARGET, claim.epsilon / 2, claim.epsilon)
-
-
-def _fedrep_sparse(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    X, y, people = _rows(users)
-    return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, **_HEADS
-    ).fit(Users.from_arrays(sparse.csr_array(X), y, people), gate=watch.gate)
+    settings: dict[str, Any] = {
+        "projected_dim": claim.rank + 1,
+        "n_candidates": 16,
+        "n_stages": claim.n_rounds,
+        "margin": 0.5,
+    }
+    model = PrivateMarginClassifier(claim.rank, claim.epsilon, simulation_seed=seed, **settings)
+    return model.fit(X, np.where(y > 0, 1.0, -1.0), users=people, gate=watch.gate)
 
 
 def _classes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
@@ -216,61 +190,6 @@ def _classes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> P
     return PrivateFedRepClassifier(
         0, claim.epsilon, claim.delta, classes=("low", "middle", "high"), n_rounds=claim.n_rounds, simulation_seed=seed
     ).fit(Users.from_arrays(X, np.digitize(y, [-1.0, 1.0]).astype(float), people), gate=watch.gate)
-
-
-def _logistic(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _convex("logistic", claim, users, seed, watch)
-
-
-def _huber(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _convex("huber", claim, users, seed, watch)
-
-
-def _convex(loss: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return PrivateAltMin(
-        claim.rank, claim.epsilon, claim.delta, loss=loss, n_rounds=claim.n_rounds, simulation_seed=seed,
-        shared_mean=False, fit_intercept=False,
-    ).fit(users, gate=watch.gate)  # fmt: skip
-
-
-def _reweight(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _ridge_for_budgets("reweight", claim, users, seed, watch)
-
-
-def _sample(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _ridge_for_budgets("sample", claim, users, seed, watch)
-
-
-def _pure_statistics(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _ridge_for_budgets("statistics", claim, users, seed, watch)
-
-
-def _ridge_for_budgets(method: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    """L2-Laplace noise, δ = 0; the target has half of the others' ε."""
-    return PersonalBudgetRidge(
-        method, alpha=1e3, feature_bounds=(-1.0, 1.0), label_bounds=(-1.0, 1.0),  # so strong that one label moves all of θ
-        budgets=_half_for_the_target(claim, users), delta=0.0, simulation_seed=seed, fit_intercept=False,
-    ).fit(users, gate=watch.gate)  # fmt: skip
-
-
-def _trusted_server(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _federated("server", claim, users, seed, watch)
-
-
-def _noise_at_nodes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    return _federated("nodes", claim, users, None, watch)  # a node's noise cannot be simulated
-
-
-def _federated(trust: str, claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
-    from commonground.audit.federation import federation_of
-
-    X, y, people = _rows(users)
-    halves = [people * N_NODES // users.n_users == node for node in range(N_NODES)]
-    parts = [Users.from_arrays(X[here], y[here], people[here]) for here in halves]
-    return PrivateFedRep(
-        claim.rank, claim.epsilon, claim.delta, n_rounds=claim.n_rounds, simulation_seed=seed, keep_heads=False,
-        shared_mean=trust == "server", **_HEADS,
-    ).fit(federation_of(parts, trust, watch.node_gate), gate=watch.gate)  # fmt: skip
 
 
 def _rows(users: Users) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -291,37 +210,61 @@ def _tuned(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> Per
     return found.best
 
 
-RECIPES = {
-    recipe.name: recipe
-    for recipe in (
-        Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
-        Recipe("fedrep-refit", "PrivateFedRep from an earlier board", "aligned", _fedrep_refit),
-        Recipe("fedrep-choice", "PrivateFedRep with everybody's choice of a model", "aligned", _fedrep_choice),
-        Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep_no_mean),
-        Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep_few),
-        Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
-        Recipe("altmin", "PrivateAltMin without shared mean", "aligned", _altmin),
-        Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
-        Recipe("single-model", "SingleModel", "mirrored", _single_model),
-        Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _personal_ridge),
-        Recipe("ridge-descent", "PersonalBudgetRidge, method='descent'", "labels", _ridge_descent),
-        Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
-        Recipe("exponential-paper", "ExponentialSubspace, recipe='paper'", "aligned", _exponential_paper),
-        Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
-        Recipe("fedrep-budgets", "PrivateFedRep, the person with half of the others' ε", "aligned", _with_budgets),
-        Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse),
-        Recipe("classes", "PrivateFedRepClassifier, three classes", "mirrored", _classes),
-        Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _logistic),
-        Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _huber),
-        Recipe("ridge-reweight", "PersonalBudgetRidge, method='reweight', half of the others' ε", "corners", _reweight),
-        Recipe("ridge-pure", "PersonalBudgetRidge, δ = 0, half of the others' ε", "corners", _pure_statistics),
-        Recipe("ridge-sample", "PersonalBudgetRidge, method='sample', half of the others' ε", "corners", _sample),
-        Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
-        Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),
-        Recipe("tuned", "PrivateFedRep, the better of two settings within one budget", "aligned", _tuned),
-        Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
-    )
-}
+_ALL = (
+    Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
+    Recipe("fedrep-refit", "PrivateFedRep from an earlier board", "aligned", _fedrep_refit),
+    Recipe(
+        "fedrep-choice", "PrivateFedRep with everybody's choice of a model", "aligned", _fedrep, {"local_choice": True}
+    ),
+    Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep, _PLAIN),
+    Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep, {"n_rounds": None, **_PLAIN}),
+    Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
+    Recipe("altmin", "PrivateAltMin without shared mean", "aligned", _altmin),
+    Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
+    Recipe("single-model", "SingleModel", "mirrored", _single_model),
+    Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _ridge),
+    Recipe("ridge-descent", "PersonalBudgetRidge, method='descent'", "labels", _ridge, {"method": "descent"}),
+    Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
+    Recipe(
+        "exponential-paper",
+        "ExponentialSubspace, recipe='paper'",
+        "aligned",
+        _exponential,
+        {"recipe": "paper", "loss_bound": _HUGE_LOSS},
+    ),
+    Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
+    Recipe("fedrep-budgets", "PrivateFedRep, the person with half of the others' ε", "aligned", _with_budgets),
+    Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse),
+    Recipe("classes", "PrivateFedRepClassifier, three classes", "mirrored", _classes),
+    Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _altmin, {"loss": "logistic"}),
+    Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _altmin, {"loss": "huber"}),
+    Recipe(
+        "ridge-reweight",
+        "PersonalBudgetRidge, method='reweight', half of the others' ε",
+        "corners",
+        _pure_ridge,
+        {"method": "reweight"},
+    ),
+    Recipe(
+        "ridge-pure",
+        "PersonalBudgetRidge, δ = 0, half of the others' ε",
+        "corners",
+        _pure_ridge,
+        {"method": "statistics"},
+    ),
+    Recipe(
+        "ridge-sample",
+        "PersonalBudgetRidge, method='sample', half of the others' ε",
+        "corners",
+        _pure_ridge,
+        {"method": "sample"},
+    ),
+    Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
+    Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),
+    Recipe("tuned", "PrivateFedRep, the better of two settings within one budget", "aligned", _tuned),
+    Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
+)
+RECIPES = {recipe.name: recipe for recipe in _ALL}
 
 
 def recipe_named(name: str) -> Recipe:
