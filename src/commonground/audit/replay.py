@@ -256,11 +256,7 @@ def _of_sample(fit: Fit, transcript: Transcript, neighbour: Users, target: int) 
         return np.asarray(sums[0].value)
 
     try:
-        without, ours, theirs = (
-            value(transcript.users, False),
-            value(transcript.users, True),
-            value(neighbour, True),
-        )
+        without, ours, theirs = (value(transcript.users, False), value(transcript.users, True), value(neighbour, True))
     except ImpossibleError:
         return math.inf, math.inf, math.inf, math.inf
 

@@ -323,9 +323,7 @@ class Billboard:
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        public_key: VerifyingKey | str | os.PathLike[str] | None = None,
+        cls, path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
     ) -> "Billboard":
         """Read and verify: a changed byte, a newer schema, a missing part or a claim that cannot be true is an error.
 

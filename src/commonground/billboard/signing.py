@@ -9,7 +9,9 @@ import binascii
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -32,14 +34,8 @@ class SigningKey:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         ed25519, serialization = _cryptography()
-        content = _content(path, "private key")
-        try:
-            key = serialization.load_pem_private_key(content, password=None)
-        except Exception as problem:  # the library has many; none of them may be a traceback, or show the key
-            raise _not_a_key(path, "private", problem) from None
-        if not isinstance(key, ed25519.Ed25519PrivateKey):
-            raise _not_a_key(path, "private")
-        return cls(key)
+        load = partial(serialization.load_pem_private_key, password=None)
+        return cls(_key_in(path, "private", load, ed25519.Ed25519PrivateKey))
 
     def sign(self, statement: bytes) -> str:
         """The signature's file, as text."""
@@ -65,14 +61,7 @@ class VerifyingKey:
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
         ed25519, serialization = _cryptography()
-        content = _content(path, "public key")
-        try:
-            key = serialization.load_pem_public_key(content)
-        except Exception as problem:
-            raise _not_a_key(path, "public", problem) from None
-        if not isinstance(key, ed25519.Ed25519PublicKey):
-            raise _not_a_key(path, "public")
-        return cls(key)
+        return cls(_key_in(path, "public", serialization.load_pem_public_key, ed25519.Ed25519PublicKey))
 
     @property
     def fingerprint(self) -> str:
@@ -143,6 +132,17 @@ def _write_new(path: Path, content: bytes, mode: int) -> None:
 
 def _taken(path: Path) -> InputError:
     return InputError(f"{path} exists; a key is never written over. Choose another name, or move it away.")
+
+
+def _key_in(path: str | os.PathLike[str], half: str, load: Callable[[bytes], Any], kind: type) -> Any:
+    content = _content(path, f"{half} key")
+    try:
+        key = load(content)
+    except Exception as problem:  # the library has many; none of them may be a traceback, or show the key
+        raise _not_a_key(path, half, problem) from None
+    if not isinstance(key, kind):
+        raise _not_a_key(path, half)
+    return key
 
 
 def _content(path: str | os.PathLike[str], what: str) -> bytes:

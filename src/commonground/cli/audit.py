@@ -30,8 +30,7 @@ def audit(
     epsilon: Annotated[float | None, typer.Option(help="Claimed ε; 1, or that of the billboard.")] = None,
     delta: Annotated[float | None, typer.Option(help="Claimed δ; 1e-6, or that of the billboard.")] = None,
     person: Annotated[
-        str | None,
-        typer.Option(help=f"Who is replaced: {PEOPLE}. By default the worst case for the recipe."),
+        str | None, typer.Option(help=f"Who is replaced: {PEOPLE}. By default the worst case for the recipe.")
     ] = None,
     runs: Annotated[int, typer.Option(help="Fits on each of the two populations (and as many replays).")] = 1000,
     people: Annotated[int, typer.Option(help="Simulated people in each population.")] = 24,

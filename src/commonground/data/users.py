@@ -101,13 +101,7 @@ class Users(Population):
 
     @classmethod
     def from_arrays(
-        cls,
-        X: Any,
-        y: Any,
-        user_ids: Any,
-        *,
-        feature_names: Sequence[str] | None = None,
-        schema: Schema | None = None,
+        cls, X: Any, y: Any, user_ids: Any, *, feature_names: Sequence[str] | None = None, schema: Schema | None = None
     ) -> "Users":
         """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
 

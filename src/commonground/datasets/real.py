@@ -95,22 +95,22 @@ def _read_insurance(paths: list[Path]) -> DataSet:
 
 def _read_jester(paths: list[Path]) -> DataSet:
     """One feature for each joke, one where it was rated; ratings from -10 to 10."""
-    table = read_csv(paths[0])
-    joke = table["joke"].to_numpy() - 1
-    X = np.zeros((len(joke), 100), np.float32)
-    X[np.arange(len(joke)), joke] = 1.0
-    names = tuple(f"joke {number}" for number in range(1, 101))
-    return DataSet(X, table["rating"].to_numpy().astype(np.float32), table["user"].to_numpy(), names)
+    return _one_of_a_hundred(paths[0], "joke", "rating", "user")
 
 
 def _read_assistments(paths: list[Path]) -> DataSet:
     """One feature for each of 100 skills, one where an exercise trains it; whether the answer was right."""
-    table = read_csv(paths[0])
-    skill = table["skill"].to_numpy() - 1
-    X = np.zeros((len(skill), 100), np.float32)
-    X[np.arange(len(skill)), skill] = 1.0
-    names = tuple(f"skill {number}" for number in range(1, 101))
-    return DataSet(X, table["correct"].to_numpy().astype(np.float32), table["student"].to_numpy(), names)
+    return _one_of_a_hundred(paths[0], "skill", "correct", "student")
+
+
+def _one_of_a_hundred(path: Path, of: str, label: str, user: str) -> DataSet:
+    """A hundred features, of which one is 1 in each row: the one whose number, from 1 on, stands in the column."""
+    table = read_csv(path)
+    place = table[of].to_numpy() - 1
+    X = np.zeros((len(place), 100), np.float32)
+    X[np.arange(len(place)), place] = 1.0
+    names = tuple(f"{of} {number}" for number in range(1, 101))
+    return DataSet(X, table[label].to_numpy().astype(np.float32), table[user].to_numpy(), names)
 
 
 def _read_computer_survey(paths: list[Path]) -> DataSet:

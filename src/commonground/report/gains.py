@@ -86,10 +86,7 @@ class Gains:
         counts = np.histogram(np.clip(gain, edges[0], edges[-1]), edges)[0]
         shares = (0.05, 0.25, 0.5, 0.75, 0.95)
         spread = [
-            (
-                f"{share:.0%} of people are below",
-                *(f"{value:.4g}" for value in np.quantile(per_person, share, axis=0)),
-            )
+            (f"{share:.0%} of people are below", *(f"{value:.4g}" for value in np.quantile(per_person, share, axis=0)))
             for share in shares
         ]
         content = [

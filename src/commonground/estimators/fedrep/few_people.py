@@ -155,13 +155,7 @@ def rounds_for_few(
 
 
 def fit_sizes(
-    counts: np.ndarray,
-    first: int,
-    noise_std: float,
-    people: float,
-    expected: float,
-    doubt: float,
-    highest: float = 0.0,
+    counts: np.ndarray, first: int, noise_std: float, people: float, expected: float, doubt: float, highest: float = 0.0
 ) -> tuple[float, float]:
     """Where a bell of people's sizes lies in a noisy histogram, given where it is expected; and how many are in it.
 

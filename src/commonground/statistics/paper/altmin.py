@@ -190,7 +190,6 @@ class NormalisedPairs(Statistic[SymmetricSums]):
 
     def of(self, block: Block) -> SymmetricSums:
         upper = over_chunks(
-            block,
-            lambda some: _pairs(some.X, some.y, some.offsets, some.person_weights, self.rows_per_user, self.zeta),
+            block, lambda some: _pairs(some.X, some.y, some.offsets, some.person_weights, self.rows_per_user, self.zeta)
         ).sum(axis=0)
         return SymmetricSums(upper + np.triu(upper, 1).T, self.rows_per_user // 2 * self.zeta**2, block.n_users)

@@ -103,8 +103,7 @@ class BatchGradients(Statistic[ClippedSums]):
 
     def of(self, block: Block) -> ClippedSums:
         pulled, heads = over_chunks(
-            block,
-            lambda some: _batch_gradients(some.X, some.y, some.offsets, self.embedding, self.batch, self.shift),
+            block, lambda some: _batch_gradients(some.X, some.y, some.offsets, self.embedding, self.batch, self.shift)
         )
         factors = clip_factors(squared_norms_of_products(pulled, heads), self.clip_norm)
         pulled[factors == 0] = 0.0
