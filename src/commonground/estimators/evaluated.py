@@ -10,6 +10,7 @@ from commonground.billboard.board import Billboard
 from commonground.data.ids import plain_list
 from commonground.data.population import Population
 from commonground.estimators.capabilities import require
+from commonground.estimators.checks import as_users
 from commonground.evaluation import Evaluation, evaluate
 from commonground.ledger import Ledger, SharedLedger
 
@@ -71,8 +72,6 @@ class Evaluated:
         -------
         Evaluation
         """
-        from commonground.estimators.base import as_users
-
         check_is_fitted(self, "billboard_")
         require(self._variant, {"evaluation": True})
         X, users = self._whose(X, users, self.n_features_in_)

@@ -10,7 +10,8 @@ from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.errors import InputError, check_count, check_size
-from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.base import PersonalModel
+from commonground.estimators.checks import check_rank
 from commonground.estimators.class_answers import ClassAnswers
 from commonground.gate import Gate
 from commonground.heads.kinds import MarginHeads, SignHeads

@@ -15,7 +15,8 @@ from commonground.clipping.sums import SizeCounts
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.denoise.spectra import without_single_features
-from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.base import PersonalModel
+from commonground.estimators.checks import check_rank
 from commonground.estimators.own_data import TOO_LARGE
 from commonground.gate import Gate
 from commonground.heads.kinds import PosteriorHeads

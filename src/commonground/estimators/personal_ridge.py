@@ -15,7 +15,8 @@ from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import InputError
-from commonground.estimators.base import PersonalModel, check_budget
+from commonground.estimators.base import PersonalModel
+from commonground.estimators.checks import check_budget
 from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate
 from commonground.statistics.moments import PublicScale, RowMoments

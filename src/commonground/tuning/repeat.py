@@ -22,7 +22,7 @@ from commonground.accounting.selection import RepeatedSelectionEvent, largest_mu
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
 from commonground.errors import BudgetError
-from commonground.estimators.base import check_budget
+from commonground.estimators.checks import check_budget
 from commonground.evaluation.own_errors import kind_of
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger, Ledger

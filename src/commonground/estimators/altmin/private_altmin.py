@@ -15,7 +15,8 @@ from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share
 from commonground.errors import InputError, check_count
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
-from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.base import PersonalModel
+from commonground.estimators.checks import check_rank
 from commonground.gate import Gate
 from commonground.heads.kinds import ConvexHeads, HeadKind, PosteriorHeads, SecondHalfHeads
 from commonground.losses import LOSSES

@@ -9,7 +9,8 @@ from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.engines.device import on_device
 from commonground.errors import InputError, check_count
-from commonground.estimators.base import PersonalModel, check_rank
+from commonground.estimators.base import PersonalModel
+from commonground.estimators.checks import check_rank
 from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
 from commonground.estimators.fedrep.many_people import recipe_for_many

@@ -1,0 +1,56 @@
+"""What estimators ask of what they are given, before anything is paid for."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from commonground.accounting.budgets import Budget
+from commonground.data.population import Population
+from commonground.data.users import Users
+from commonground.errors import InputError, PrivacyWarning
+from commonground.estimators.user_column import column_names
+
+
+def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
+    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank < max(n_features, 1):
+        if least >= n_features:
+            raise InputError(
+                f"{name} learns shared directions, fewer than there are features, and {n_features} feature leaves none. "
+                "PrivateFedRep(rank=0) and PrivateFedRepClassifier(rank=0) work with one (--model fedrep on the command line), "
+                "and so do SingleModel and OwnDataOnly."
+            )
+        allowed = f"an integer from {least} to {n_features - 1} (fewer than the {n_features} features)"
+        raise InputError(f"rank of {name} must be {allowed}, got {rank!r}.")
+
+
+def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
+    budget = Budget(epsilon, delta)
+    if delta > 1 / n_users:
+        warnings.warn(
+            f"delta = {delta:g} is larger than 1/(number of people) = {1 / n_users:g}: the guarantee would allow one "
+            "person's data to be published outright. Choose a delta well below that, for example 1e-6.",
+            PrivacyWarning,
+            stacklevel=5,
+        )
+    return budget
+
+
+def as_users(X: Any, y: Any, users: Any) -> Population:
+    if isinstance(X, Population):
+        if y is not None or users is not None:
+            raise InputError(
+                "fit got a Users object and also y or users=; give either fit(users) or fit(X, y, users=ids)."
+            )
+        return X
+    if y is None:
+        raise InputError(
+            "fit requires y to be passed, but the target y is None: give X, y and users=ids with one user id for each row, or a "
+            "Users object alone."
+        )
+    if users is None:
+        raise InputError(
+            "whose rows are these? Give fit a Users object, or X, y and users=ids with one user id for each row, or name the "
+            "column of X that says it when making the model: user='column'."
+        )
+    return Users.from_arrays(X, y, users, feature_names=column_names(X))
