@@ -123,14 +123,14 @@ def train(
     from commonground.cli import train as training
     from commonground.cli.ledger import population_for_training
     from commonground.cli.models import opened
-    from commonground.cli.tables import people_in
+    from commonground.cli.tables import people_of_table
 
     key = SigningKey.of(sign)  # before anything is spent
     old = None if start is None else Billboard.load(start)
     context.with_resource(training.free_place(out, force or dry_run))
     journal = context.with_resource(training.journal_at(checkpoint, out, no_checkpoint or dry_run))
     payer = population_for_training(ledger, population, out, journal)
-    people = people_in(
+    people = people_of_table(
         table, user=user, label=label, schema=schema, label_range=label_range, features=features, item=item, items=items,
         budget=budget, engine=engine, address=address, scratch=scratch, verbose=not as_json,
     )  # fmt: skip

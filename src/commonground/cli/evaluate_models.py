@@ -22,7 +22,7 @@ from sklearn.base import clone
 from commonground import plots
 from commonground.cli.models import opened
 from commonground.cli.options import print_json
-from commonground.cli.tables import people_in
+from commonground.cli.tables import people_of_table
 from commonground.cli.use import class_of
 from commonground.data.population import Population
 from commonground.data.schema import Schema
@@ -86,7 +86,7 @@ def run_evaluation(
     """Fit everything on the rows that are not held out; print the table, write numbers and figure under ``out``."""
     if not 0 < held_out < 1:
         raise InputError(f"--held-out must lie between 0 and 1, got {held_out:g}.")
-    users: Population = people_in(table, **people)
+    users: Population = people_of_table(table, **people)
     private = opened(model, users, {"rank": rank}, epsilon=epsilon, delta=delta)
     out.mkdir(parents=True, exist_ok=True)
     with warnings.catch_warnings():

@@ -182,7 +182,7 @@ def serve(
 ) -> None:
     """Serve the sums over the people of a table until interrupted. Rows do not leave."""
     _logging()
-    from commonground.cli.tables import people_in
+    from commonground.cli.tables import people_of_table
     from commonground.federated.node import node_of
     from commonground.federated.processes import serve as answer_questions
     from commonground.federated.processes import supernode
@@ -191,7 +191,7 @@ def serve(
         raise InputError("give --ca, by which the server is checked, or --insecure on a machine where nobody listens.")
     if key is not None and ca is None:
         raise InputError("a key proves who this node is over TLS only; give --ca.")
-    users = people_in(table, user=user, label=label, features=features, schema=schema)
+    users = people_of_table(table, user=user, label=label, features=features, schema=schema)
     if not users.features_are_known:
         raise InputError('values = "discover" is not built for nodes: give the values by name, the same at all nodes.')
     node = node_of(users, name or table.stem, trust, epsilon, delta)

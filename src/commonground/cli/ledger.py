@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from commonground.cli.ledger_people import Ledger, Name, join, leave, people_in, person
+from commonground.cli.ledger_people import Ledger, Name, ids_and_budgets, join, leave, person
 from commonground.cli.options import AsJson, print_json
 from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.files import PRIVATE, replacing
@@ -55,7 +55,7 @@ def open_(
     budget = budget_of(epsilon, delta)
     if each and personal is None:
         raise InputError("--each keeps an account for each person of a table: name it with --personal own.csv.")
-    ids, epsilons = people_in(personal) if each and personal is not None else (None, None)
+    ids, epsilons = ids_and_budgets(personal) if each and personal is not None else (None, None)
     budgets = None if each or personal is None else _personal_budgets(personal)
     people = _book_at(ledger, create=True).open_population(population, budget, budgets, people=ids, epsilons=epsilons)
     if as_json:

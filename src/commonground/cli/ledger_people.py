@@ -28,7 +28,7 @@ def join(
 ) -> None:
     """Open accounts for more people of a population in which everybody has one."""
     people = _people(ledger, population)
-    people.add_people(*people_in(personal))
+    people.add_people(*ids_and_budgets(personal))
     _tell(people, "Opened.", as_json)
 
 
@@ -77,7 +77,7 @@ def person(
     )
 
 
-def people_in(path: Path) -> "tuple[list[Any], np.ndarray]":
+def ids_and_budgets(path: Path) -> "tuple[list[Any], np.ndarray]":
     """Everybody's id and ε."""
     from commonground.data.tables import read_rows
 

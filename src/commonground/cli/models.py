@@ -17,7 +17,7 @@ OPTION_OF = {"fit_intercept": "--intercept", "n_rounds": "--rounds", "shared_mea
 
 
 @dataclass(frozen=True)
-class Door:
+class ModelByName:
     """Where an estimator is, and with which parameters it is opened."""
 
     place: str  # module:class
@@ -31,31 +31,33 @@ class Door:
 
 
 MODELS = {
-    "fedrep": Door("commonground.estimators.fedrep:PrivateFedRep", "shared directions and own heads, for numbers"),
-    "altmin": Door("commonground.estimators.altmin:PrivateAltMin", "the same by alternating minimisation"),
-    "huber": Door(
+    "fedrep": ModelByName(
+        "commonground.estimators.fedrep:PrivateFedRep", "shared directions and own heads, for numbers"
+    ),
+    "altmin": ModelByName("commonground.estimators.altmin:PrivateAltMin", "the same by alternating minimisation"),
+    "huber": ModelByName(
         "commonground.estimators.altmin:PrivateAltMin", "the same for labels with outliers", {"loss": "huber"}
     ),
-    "classifier": Door(
+    "classifier": ModelByName(
         "commonground.estimators.fedrep.classifier:PrivateFedRepClassifier",
         "for yes or no, or a category of several values",
     ),
-    "logistic": Door(
+    "logistic": ModelByName(
         "commonground.estimators.altmin:PrivateAltMin", "for yes or no, as log-odds", {"loss": "logistic"}
     ),
-    "margin": Door("commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε"),
-    "subspace": Door("commonground.estimators.exponential_subspace:ExponentialSubspace", "few features, pure ε"),
-    "single": Door("commonground.estimators.single_model:SingleModel", "one model for everybody"),
-    "level": Door(
+    "margin": ModelByName("commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε"),
+    "subspace": ModelByName("commonground.estimators.exponential_subspace:ExponentialSubspace", "few features, pure ε"),
+    "single": ModelByName("commonground.estimators.single_model:SingleModel", "one model for everybody"),
+    "level": ModelByName(
         "commonground.estimators.single_model:SingleModel",
         "the same, with everybody's own level",
         {"own_intercept": True},
     ),
-    "ridge": Door(
+    "ridge": ModelByName(
         "commonground.estimators.personal_ridge:PersonalBudgetRidge", "one model, everybody her own ε; needs ranges"
     ),
-    "own": Door("commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared"),
-    "nonprivate": Door(
+    "own": ModelByName("commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared"),
+    "nonprivate": ModelByName(
         "commonground.estimators.nonprivate_fedrep:NonPrivateFedRep", "NOT private: what sharing could bring"
     ),
 }

@@ -13,7 +13,7 @@ from commonground.data.users import Users
 from commonground.errors import InputError
 
 
-def people_in(
+def people_of_table(
     table: Any,
     *,
     user: str | None,

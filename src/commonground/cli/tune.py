@@ -49,13 +49,13 @@ def tune(
     from commonground.cli import train as training
     from commonground.cli.ledger import population_for_training
     from commonground.cli.models import opened
-    from commonground.cli.tables import people_in
+    from commonground.cli.tables import people_of_table
     from commonground.tuning import tune as search
 
     grid = grid_in(try_)
     with training.free_place(out, force):
         payer = population_for_training(ledger, population, out)
-        people = people_in(
+        people = people_of_table(
             table,
             user=user,
             label=label,
