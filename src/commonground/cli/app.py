@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from click import ClickException
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -21,6 +22,7 @@ from commonground.cli.options import (
     Delta,
     Epsilon,
     Features,
+    HeadsFile,
     Intercept,
     ItemColumn,
     LabelColumn,
@@ -46,6 +48,7 @@ from commonground.errors import (
     ScaleWarning,
     SharingWarning,
     SizeWarning,
+    TableWarning,
     UnknownUserWarning,
     UselessError,
 )
@@ -57,6 +60,15 @@ if TYPE_CHECKING:
 
 app = new_app()
 to_people = Console(stderr=True)
+WARNINGS = (
+    PrivacyWarning,
+    RecipeWarning,
+    SizeWarning,
+    ScaleWarning,
+    SharingWarning,
+    TableWarning,
+    UnknownUserWarning,
+)
 EXIT_CODES = {BudgetError: 3, UselessError: 4}  # every other mistake: 2
 
 
@@ -151,6 +163,7 @@ def train(
     from commonground.billboard.board import Billboard
     from commonground.billboard.signing import SigningKey
     from commonground.cli import train as training
+    from commonground.cli.first_look import look_at_people
     from commonground.cli.ledger import population_for_training
     from commonground.cli.models import opened
     from commonground.cli.tables import people_in
@@ -174,6 +187,7 @@ def train(
         "simulation_seed": simulation_seed,
     }
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
+    look_at_people(people, model, epsilon)
     look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:
         training.show_dry_run(look, as_json)
@@ -232,7 +246,7 @@ def statement(
 def personalize(
     billboard: Board,
     table: Table,
-    out: NewFile,
+    out: HeadsFile,
     user: UserColumn = None,
     label: LabelColumn = None,
     item: ItemColumn = None,
@@ -308,7 +322,7 @@ def main() -> None:
     as_json = "--json" in sys.argv
     nothing_printed_yet()
     with warnings.catch_warnings(), Interrupts() as interrupts:
-        for ours in (PrivacyWarning, RecipeWarning, SizeWarning, ScaleWarning, SharingWarning, UnknownUserWarning):
+        for ours in WARNINGS:
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(
             f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True
@@ -327,6 +341,9 @@ def main() -> None:
                 problem = CommongroundError(
                     "the input is nested too deeply to be read. It is damaged, or not what it is taken for."
                 )
+            if as_json and isinstance(problem, SystemExit) and isinstance(problem.__context__, ClickException):
+                # A wrong option or command: said on stderr already.
+                print_json_error(problem.__context__.format_message(), type(problem.__context__).__name__, 2)
             if isinstance(problem, CommongroundError | OSError):
                 code = next((code for kind, code in EXIT_CODES.items() if isinstance(problem, kind)), 2)
                 words = f"{problem} {_notes(problem)}".strip()

@@ -104,6 +104,7 @@ def new_app() -> typer.Typer:
         no_args_is_help=True,
         add_completion=False,
         pretty_exceptions_enable=False,
+        suggest_commands=False,  # click does, too
         cls=LoadedWhenAsked,
     )
     app.callback()(_options)
