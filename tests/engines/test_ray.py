@@ -244,9 +244,7 @@ def test_a_frozen_worker_is_given_up_and_the_sum_is_the_same(
     reader = next(reader for reader in readers._at_home if reader is not None)
     process = ray.get(reader.ready.remote())
     if frozen == "stuck":
-        monkeypatch.setattr(
-            engine, "STUCK_SECONDS", 20.0
-        )  # more than a new reader takes to open and load, also under load
+        monkeypatch.setattr(engine, "STUCK_SECONDS", 20.0)  # more than a new reader takes to load on a busy machine
         reader.__ray_call__.remote(lambda _: time.sleep(600))  # stands in the way of the sum
     else:
         users.engine = Killing(users.engine, lambda: os.kill(process, signal.SIGSTOP))

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from click import ClickException
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -341,9 +340,10 @@ def main() -> None:
                 problem = CommongroundError(
                     "the input is nested too deeply to be read. It is damaged, or not what it is taken for."
                 )
-            if as_json and isinstance(problem, SystemExit) and isinstance(problem.__context__, ClickException):
-                # A wrong option or command: said on stderr already.
-                print_json_error(problem.__context__.format_message(), type(problem.__context__).__name__, 2)
+            usage = problem.__context__ if isinstance(problem, SystemExit) else None
+            if as_json and usage is not None and hasattr(usage, "format_message"):
+                # Of click: a wrong option or command. People have read it already.
+                print_json_error(usage.format_message(), type(usage).__name__, 2)
             if isinstance(problem, CommongroundError | OSError):
                 code = next((code for kind, code in EXIT_CODES.items() if isinstance(problem, kind)), 2)
                 words = f"{problem} {_notes(problem)}".strip()

@@ -62,7 +62,7 @@ def require_there(asked: Sequence[str], names: Sequence[str]) -> None:
     """All names that the table does not have, at once."""
     absent = [name for name in asked if name not in names]
     if absent:
-        otherwise = "Name columns as the table does: user, label and features (--user, --label, --features)."
+        otherwise = "Pass user=, label= and features= (--user, --label, --features) by these names."
         raise InputError(
             f"There is no column {listing(absent)}; the table has {listing(names)}. "
             f"{perhaps_meant(absent, names) or otherwise}"
