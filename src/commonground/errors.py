@@ -57,6 +57,10 @@ class ScaleWarning(UserWarning):
     """Features of sizes that the noise would hide at this number of people and ε; for the operator's eyes."""
 
 
+class TableWarning(UserWarning):
+    """What a table holds is perhaps not what was meant; for the operator's eyes."""
+
+
 class UnknownUserWarning(UserWarning):
     """Most rows belong to people who were not in training: they get the shared prediction."""
 

@@ -340,3 +340,170 @@ def test_one_feature_is_enough_or_it_is_said_what_is(run: Run, visits: pd.DataFr
 def test_owners_of_many_peoples_rows_are_told_where_to_go(run: Run, visits: pd.DataFrame) -> None:
     code, _, err = run(*TRAIN, "--model", "joint-sgd")
     assert (code, "JointSGDRegressor" in err, "federate" in err) == (2, True, True)
+
+
+# --- what somebody in a hurry does -----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def plain(run: Run) -> pd.DataFrame:
+    """Numbers only, with which nothing is wrong."""
+    rng = np.random.default_rng(1)
+    frame = pd.DataFrame(rng.standard_normal((600, 3)), columns=["a", "b", "c"])
+    return frame.assign(who=np.repeat([f"p{j}" for j in range(100)], 6), y=frame.a + rng.standard_normal(600))
+
+
+LOOK = ("train", "t.csv", "--user", "who", "--label", "y", "--out", "board", "--dry-run")
+
+
+@pytest.mark.parametrize(("separator", "name"), [(";", "semicolons"), ("\t", "tabs"), ("|", "bars")])
+def test_other_separators_are_named_with_what_to_do(run: Run, plain: pd.DataFrame, separator: str, name: str) -> None:
+    plain.to_csv("t.csv", index=False, sep=separator)
+    code, _, err = run(*LOOK)
+    assert (code, f"separated by {name}" in err, "save it with commas" in err) == (2, True, True)
+
+
+def test_a_european_spreadsheet_is_told_what_to_do(run: Run, plain: pd.DataFrame) -> None:
+    plain.to_csv("t.csv", index=False, sep=";", decimal=",")
+    code, _, err = run(*LOOK)
+    assert (code, "one column by its first line and more below" in err, "decimal=','" in err) == (2, True, True)
+    plain.to_csv("t.csv", index=False, decimal=",")
+    code, _, err = run(*LOOK)
+    assert (code, "'a' holds numbers with a decimal comma" in err, "'y' holds numbers" in err) == (2, True, True)
+    assert run("schema", "t.csv", "--user", "who", "--label", "y", "--out", "s.toml")[0] == 0
+    assert "numbers with a decimal comma" in Path("s.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "says"),
+    [
+        ("t.xlsx", b"PK\x03\x04....", "Excel workbook: save the sheet as CSV"),
+        ("t.csv", b"PK\x03\x04\x14\x00\x00\x00\n\xff\xfe,1\n", "Excel workbook: save the sheet as CSV"),
+        ("t.csv", b"\x1f\x8b\x08\x00,,\n1,2\n", "name it .csv.gz"),
+        ("t.csv", b"PAR1,a\n1\n1,2\n", "name it .parquet"),
+    ],
+)
+def test_a_file_that_is_something_else_is_called_by_its_name(run: Run, name: str, content: bytes, says: str) -> None:
+    Path(name).write_bytes(content)
+    code, _, err = run("train", name, "--out", "board")
+    assert (code, says in err) == (2, True), err
+
+
+def test_all_names_that_are_wrong_at_once_and_which_were_meant(run: Run, plain: pd.DataFrame) -> None:
+    plain.to_csv("t.csv", index=False)
+    asked = ("train", "t.csv", "--user", "WHO", "--label", "Y", "--features", "A, bb", "--out", "board")
+    code, _, err = run(*asked)
+    assert (code, "no column 'WHO', 'Y', 'A', 'bb'" in err, "Did you mean 'who', 'y', 'a'" in err) == (2, True, True)
+
+
+def test_nested_cells_are_no_text_to_encode(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(pair=[[1.0, 2.0]] * 600).to_parquet("t.parquet")
+    code, _, err = run("train", "t.parquet", *LOOK[2:])
+    assert (code, "several values in one cell" in err, "One-hot" in err) == (2, True, False)
+
+
+def test_ids_that_differ_by_blanks_are_refused_and_by_capitals_told(run: Run, plain: pd.DataFrame) -> None:
+    """Somebody under two ids would be two people, and her guarantee half of what is stated."""
+    odd = np.arange(600) % 2 == 1
+    plain.assign(who=np.where(odd, plain.who + " ", plain.who)).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "'who': 100 ids differ" in err, "blanks" in err) == (2, True, True)
+    plain.assign(who=np.where(odd, plain.who.str.upper(), plain.who)).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "'who': 100 ids differ from another one by capital letters" in err) == (0, True)
+
+
+def test_a_column_that_numbers_rows_is_hardly_whose_rows_they_are(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(who=[f"row {j}" for j in range(600)]).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "everybody has exactly one row" in err) == (0, True)
+    plain.to_csv("t.csv", index=False)
+    assert "warning" not in run(*LOOK, "--label-range", "-5,5")[2]
+
+
+def test_labels_that_are_all_the_same_are_refused(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(y=3.0).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "'y', the label, is the same in every row: there is nothing to learn" in err) == (2, True)
+    plain.to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK, "--label-range", "100,200")
+    assert (code, "once it is clipped to its range" in err) == (2, True)
+
+
+def test_a_schema_that_misses_all_rows_is_told_by_column(run: Run, visits: pd.DataFrame) -> None:
+    wrong = SCHEMA.replace('["Oslo", "Bergen"]', '["oslo"]').replace("[0, 2e7]", "[-9, -8]")
+    Path("schema.toml").write_text(wrong, encoding="utf-8")
+    code, _, err = run(*TRAIN, "--dry-run")
+    assert (code, "the same in every row: 'town', 'income'." in err, "values in the schema right?" in err) == (
+        0,
+        True,
+        True,
+    )
+    Path("schema.toml").write_text(SCHEMA.replace("columns.income", "columns.Income"), encoding="utf-8")
+    code, _, err = run(*TRAIN, "--dry-run")
+    assert (code, "Did you mean 'income'?" in err) == (2, True)
+
+
+def test_two_numbers_as_labels_get_classes_and_others_are_refused_by_models_of_classes(
+    run: Run, plain: pd.DataFrame
+) -> None:
+    plain.to_csv("t.csv", index=False)
+    for model in ("classifier", "logistic"):
+        code, _, err = run(*LOOK, "--model", model)
+        assert (code, "needs labels 0 and 1" in err) == (2, True)
+    code, _, err = run(*LOOK, "--model", "margin")
+    assert (code, "there are others" in err, "[" in err) == (2, True, False), "no label is told"
+    plain.assign(y=(plain.y > 0).astype(int)).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "--model classifier answers with one of them" in err) == (0, True)
+    train = ("train", "t.csv", "--user", "who", "--label", "y", "--epsilon", 8)
+    for model, columns in (
+        ("classifier", ["prediction", "probability of 1"]),
+        ("logistic", ["prediction", "probability of 1"]),
+        ("margin", ["prediction"]),
+    ):
+        assert run(*train, "--model", model, "--out", model)[0] == 0
+        assert run("personalize", model, "t.csv", "--user", "who", "--label", "y", "--out", "h.parquet")[0] == 0
+        assert run("predict", model, "t.csv", "--user", "who", "--heads", "h.parquet", "--out", "p.csv")[0] == 0
+        answers = pd.read_csv("p.csv")
+        assert answers.columns.tolist() == ["who", *columns, "has_own_head"]
+        assert set(answers.prediction) <= {0, 1}
+        if len(columns) == 2:
+            assert ((answers["probability of 1"] > 0.5) == (answers.prediction == 1)).all()
+
+
+def test_a_huge_epsilon_is_told_to_be_next_to_nothing(run: Run, plain: pd.DataFrame) -> None:
+    plain.to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK, "--epsilon", 100)
+    assert (code, "ε = 100 promises next to nothing" in err) == (0, True)
+    assert "next to nothing" not in run(*LOOK, "--epsilon", 8)[2]
+
+
+def test_wrong_options_are_json_too(run: Run) -> None:
+    for asked in (("train", "t.csv", "--json"), ("trian", "--json"), ("train", "--epsilon", "much", "t.csv", "--json")):
+        code, out, err = run(*asked)
+        told = json.loads(out)
+        assert (code, told["exit_code"], told["error"] in " ".join(err.split())) == (2, 2, True)
+
+
+def test_no_rows_to_predict_and_heads_under_a_name_that_cannot_be(run: Run, visits: pd.DataFrame) -> None:
+    assert run(*TRAIN)[0] == 0
+    visits.head(0).to_csv("none.csv", index=False)
+    code, _, err = run("predict", "board", "none.csv", "--out", "p.csv")
+    assert (code, "no rows in none.csv" in err, Path("p.csv").exists()) == (2, True, False)
+    code, _, err = run("personalize", "board", "visits.csv", "--out", "heads.csv")
+    assert (code, "ends in .parquet" in err) == (2, True)
+
+
+def test_a_search_says_that_it_discovers_nothing(run: Run, visits: pd.DataFrame) -> None:
+    Path("schema.toml").write_text(SCHEMA.replace('["Oslo", "Bergen"]', '"discover"'), encoding="utf-8")
+    code, _, err = run("tune", "visits.csv", "--schema", "schema.toml", "--try", "rank=0,1", "--out", "b")
+    assert (code, "not for a search: give the values by name" in err) == (2, True)
+
+
+def test_the_help_names_every_model() -> None:
+    from typing import get_args
+
+    from commonground.cli.options import Model
+
+    assert get_args(Model)[1].help.rstrip(".").split(", ") == [*MODELS]

@@ -24,6 +24,7 @@ from commonground.errors import (
     ScaleWarning,
     SharingWarning,
     SizeWarning,
+    TableWarning,
     UnknownUserWarning,
     UselessError,
 )
@@ -35,6 +36,15 @@ if TYPE_CHECKING:
 
 app = new_app()
 to_people = Console(stderr=True)
+WARNINGS = (
+    PrivacyWarning,
+    RecipeWarning,
+    SizeWarning,
+    ScaleWarning,
+    SharingWarning,
+    TableWarning,
+    UnknownUserWarning,
+)
 EXIT_CODES = {BudgetError: 3, UselessError: 4}  # every other mistake: 2
 
 
@@ -121,6 +131,7 @@ def train(
     from commonground.billboard.board import Billboard
     from commonground.billboard.signing import SigningKey
     from commonground.cli import train as training
+    from commonground.cli.first_look import look_at_people
     from commonground.cli.ledger import population_for_training
     from commonground.cli.models import opened
     from commonground.cli.tables import people_of_table
@@ -144,6 +155,7 @@ def train(
         "simulation_seed": simulation_seed,
     }
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
+    look_at_people(people, model, epsilon)
     look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:
         training.show_dry_run(look, as_json)
@@ -202,7 +214,7 @@ def statement(
 def personalize(
     billboard: options.Board,
     table: options.Table,
-    out: options.NewFile,
+    out: options.HeadsFile,
     user: options.UserColumn = None,
     label: options.LabelColumn = None,
     item: options.ItemColumn = None,
@@ -278,7 +290,7 @@ def main() -> None:
     as_json = "--json" in sys.argv
     nothing_printed_yet()
     with warnings.catch_warnings(), Interrupts() as interrupts:
-        for ours in (PrivacyWarning, RecipeWarning, SizeWarning, ScaleWarning, SharingWarning, UnknownUserWarning):
+        for ours in WARNINGS:
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(
             f"[yellow]warning:[/] {escape(str(message))}", soft_wrap=True
@@ -297,6 +309,10 @@ def main() -> None:
                 problem = CommongroundError(
                     "the input is nested too deeply to be read. It is damaged, or not what it is taken for."
                 )
+            usage = problem.__context__ if isinstance(problem, SystemExit) else None
+            if as_json and usage is not None and hasattr(usage, "format_message"):
+                # Of click: a wrong option or command. People have read it already.
+                print_json_error(usage.format_message(), type(usage).__name__, 2)
             if isinstance(problem, CommongroundError | OSError):
                 code = next((code for kind, code in EXIT_CODES.items() if isinstance(problem, kind)), 2)
                 words = f"{problem} {_notes(problem)}".strip()

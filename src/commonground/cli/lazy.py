@@ -100,7 +100,12 @@ def new_app() -> typer.Typer:
     typer.Typer
     """
     app = typer.Typer(
-        help=TITLE, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, cls=LoadedWhenAsked
+        help=TITLE,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        suggest_commands=False,  # click does, too
+        cls=LoadedWhenAsked,
     )
     app.callback()(_options)
     return app

@@ -24,6 +24,7 @@ ItemColumn = Annotated[
     str | None, typer.Option("--item", help="Column of item ids, the only feature, one-hot: rows are ratings.")
 ]
 NewFile = Annotated[Path, typer.Option("--out", help="File to write (.csv or .parquet).")]
+HeadsFile = Annotated[Path, typer.Option("--out", help="File to write (.parquet).")]
 Features = Annotated[str | None, typer.Option(help="Comma-separated feature columns; all others by default.")]
 SchemaFile = Annotated[
     Path | None, typer.Option("--schema", help="What each column is; see `commonground schema`. It becomes public.")
@@ -33,7 +34,9 @@ LabelRange = Annotated[
 ]
 Model = Annotated[
     str,
-    typer.Option(help="fedrep, altmin, classifier, huber, logistic, margin, subspace, single, ridge, own, nonprivate."),
+    typer.Option(
+        help="fedrep, altmin, huber, classifier, logistic, margin, subspace, single, level, ridge, own, nonprivate."
+    ),
 ]
 Rank = Annotated[
     str | None, typer.Option(help="Number of shared directions, or 'auto' to read it off the data; 2 if there is room.")

@@ -47,9 +47,11 @@ def tune(
 ) -> None:
     """Search for the best settings within one budget, by people's own held-out errors, and publish the winner."""
     from commonground.cli import train as training
+    from commonground.cli.first_look import look_at_people
     from commonground.cli.ledger import population_for_training
     from commonground.cli.models import opened
     from commonground.cli.tables import people_of_table
+    from commonground.data.unencoded import Unencoded
     from commonground.tuning import tune as search
 
     grid = grid_in(try_)
@@ -65,6 +67,12 @@ def tune(
             item=item,
             items=items,
         )
+        if isinstance(people, Unencoded):
+            raise InputError(
+                'values = "discover" is for one fit, not for a search: give the values by name in the schema, or train once and '
+                "take those that its board lists."
+            )
+        look_at_people(people, model, epsilon)
         estimator = opened(model, people, {}, epsilon=epsilon, delta=delta)
         found = search(
             estimator, grid, people, epsilon, delta, refit=refit, ledger=payer, simulation_seed=simulation_seed,

@@ -21,11 +21,15 @@ from commonground.heads.arithmetic import shared_scores
 from commonground.heads.files import Heads
 from commonground.heads.table import HeadTable, interval_of, probabilities
 
+CLASSES = ("signs", "margin")  # kinds of heads whose scores have a sign that is the answer
+
 
 def personalize(
     billboard: Path, table: Path, out: Path, user: str | None, label: str | None, item: str | None, as_json: bool
 ) -> str:
     require_other_file(out, table)
+    if out.suffix.lower() != ".parquet":  # before everybody's head is fitted
+        raise InputError(f"Heads are written as Parquet; give a file name that ends in .parquet, not {str(out)!r}.")
     board = Billboard.load(billboard)
     users = newcomers_in(board, table, user, label, item)
     Heads.fit(board, users).save(out, board)
@@ -53,6 +57,8 @@ def predict(
         ids, X = read_rows(table, who, names if item is None else [])
         if item is not None:
             X = one_hot(read_rows(table, item, [])[0], names)
+    if X.shape[0] == 0:
+        raise InputError(f"There are no rows in {table}: nothing to predict.")
     ends: dict[str, Any] = {}
     about_classes = board.log_odds or board.classes is not None
     if own is None:
@@ -106,6 +112,9 @@ def answers(board: Billboard, scores: np.ndarray, chances: np.ndarray | None) ->
     if board.classes is not None and chances is not None:
         each = {f"probability of {name}": chances[:, place] for place, name in enumerate(board.classes)}
         return {"prediction": np.array(board.classes)[chances.argmax(axis=1)], **each}
+    if schema is None and (chances is not None or board.head_kind.name in CLASSES):  # labels were 0 and 1, or −1 and 1
+        found = {"prediction": (scores > 0).astype(int)}
+        return found if chances is None else {**found, "probability of 1": chances[:, 1]}
     if schema is None or schema.label.kind in ("number", "date"):
         return {"prediction": board.in_label_range(scores)}
     label = schema.label
@@ -119,6 +128,6 @@ def answers(board: Billboard, scores: np.ndarray, chances: np.ndarray | None) ->
 def class_of(board: Billboard, scores: np.ndarray, schema: Schema) -> np.ndarray:
     """The place of the class that scores speak for, among those that the schema lists."""
     n_classes = len(schema.label.values) if schema.label.kind == "category" else 2
-    if board.log_odds or board.head_kind.name in ("signs", "margin"):
+    if board.log_odds or board.head_kind.name in CLASSES:
         return (scores > 0).astype(int)
     return np.clip(np.rint(scores), 0, n_classes - 1).astype(int)

@@ -12,6 +12,12 @@ import pyarrow.fs
 
 from commonground.errors import InputError
 
+SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+SEPARATE = (
+    "save it with commas between cells and points in numbers, for example pandas.read_csv(old, sep=None, engine='python')"
+    ".to_csv(new, index=False), with decimal=',' where numbers have one."
+)
+
 # --- columns --------------------------------------------------------------------------------------------------------
 
 
@@ -36,11 +42,7 @@ def choose_columns(names: Sequence[str], user: str, label: str | None, features:
         raise InputError(f"features must be a list of column names, got {features!r}. Write features=[{features!r}].")
     chosen = tuple(name for name in names if name not in (user, label)) if features is None else tuple(features)
     roles = (user,) if label is None else (user, label)
-    for name in (*roles, *chosen):
-        if name not in names:
-            close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.7)
-            hint = f"Did you mean {close[0]!r}?" if close else "Pass user=, label= and features= by these names."
-            raise InputError(f"There is no column {name!r}; the table has {listing(names)}. {hint}")
+    require_there((*roles, *chosen), names)
     if user == label:
         raise InputError(f"user and label are both column {user!r}. Name two different columns.")
     for name in roles:
@@ -54,6 +56,28 @@ def choose_columns(names: Sequence[str], user: str, label: str | None, features:
             f"There are no feature columns: the table has {listing(names)}. At least one feature is needed."
         )
     return Columns(user, label, chosen)
+
+
+def require_there(asked: Sequence[str], names: Sequence[str]) -> None:
+    """All names that the table does not have, at once."""
+    absent = [name for name in asked if name not in names]
+    if absent:
+        otherwise = "Pass user=, label= and features= (--user, --label, --features) by these names."
+        raise InputError(
+            f"There is no column {listing(absent)}; the table has {listing(names)}. "
+            f"{perhaps_meant(absent, names) or otherwise}"
+        )
+
+
+def perhaps_meant(absent: Sequence[str], names: Sequence[str]) -> str:
+    """Names of the table that are those but for blanks, capital letters or a few others; or that it was read as one column."""
+    if len(names) == 1 and (separator := next((one for one in SEPARATORS if one in names[0]), None)):
+        return f"Its cells seem to be separated by {SEPARATORS[separator]}, which are read as one column: {SEPARATE}"
+    meant = []
+    for name in map(str, absent):
+        same = [one for one in names if one.strip().casefold() == name.strip().casefold()]
+        meant += same[:1] or difflib.get_close_matches(name, names, n=1, cutoff=0.7)
+    return f"Did you mean {listing(meant)}?" if meant else ""
 
 
 def require_unique(names: Iterable[str], what: str) -> None:
@@ -71,6 +95,11 @@ class CellError(InputError):
 
 
 def not_numeric(column: object, held: object) -> InputError:
+    if isinstance(held, pa.DataType) and pa.types.is_nested(held):
+        return CellError(
+            f"Column {column!r} holds {held}, several values in one cell. Give each a column of its own, or leave it out with "
+            "features=[...]."
+        )
     return CellError(
         f"Column {column!r} is not numeric: it holds {held}. One-hot encode it, or say in a schema what it is "
         "(`commonground schema`: categories, classes, dates, yes or no); "

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from commonground.data.columns import Columns, matrix_dtype
+from commonground.data.columns import SEPARATE, Columns, matrix_dtype
 from commonground.errors import InputError
 
 GZIP_RATIO = 8  # a guess at how much a compressed CSV grows
@@ -20,6 +20,12 @@ GZIP_RATIO = 8  # a guess at how much a compressed CSV grows
 # --- opening --------------------------------------------------------------------------------------------------------
 
 CSV_COPY = "table.parquet"
+FIRST_BYTES = {
+    b"PK\x03\x04": "a zip archive, such as an Excel workbook: save the sheet as CSV (UTF-8)",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV (UTF-8)",
+    b"\x1f\x8b": "compressed by gzip: name it .csv.gz",
+    b"PAR1": "Parquet: name it .parquet",
+}
 
 
 # --- CSV ------------------------------------------------------------------------------------------------------------
@@ -37,13 +43,30 @@ def csv_options(columns: Columns | None = None, types: dict[str, pa.DataType] | 
     }
 
 
+def is_really(path: Path) -> str:
+    """What a file is by its first bytes, where they say so, whatever its name; and what to do about it."""
+    try:
+        with path.open("rb") as file:
+            first = file.read(8)
+    except OSError:
+        return ""
+    kind = next((words for begins, words in FIRST_BYTES.items() if first.startswith(begins)), None)
+    return "" if kind is None else f"; by its first bytes it is {kind}"
+
+
 def bad_csv(path: Path, error: Exception) -> InputError:
     """Arrow's message quotes the row or the cell, which is somebody's: keep only the place and the kind of trouble."""
+    if (kind := is_really(path)) and not path.name.lower().endswith(".gz"):
+        return InputError(f"{path} cannot be read as CSV{kind}.")
     known = re.findall(r"CSV column #\d+|Row #\d+|Expected \d+ columns, got \d+|conversion error to \w+", str(error))
     if isinstance(error, UnicodeDecodeError) or "invalid UTF8" in str(error):
         return InputError(
             f"{path} is not text in UTF-8{''.join(f' ({place})' for place in known[:1])}; it may be Latin-1, Windows-1252 or "
             "UTF-16. Save it as UTF-8, for example: iconv -f latin1 -t utf-8 old.csv > new.csv"
+        )
+    if "Expected 1 columns" in str(error):  # the names are one column, the numbers below, with decimal commas, several
+        return InputError(
+            f"{path} has one column by its first line and more below: cells must be separated by commas; {SEPARATE}"
         )
     return InputError(
         f"{path} cannot be read as CSV ({': '.join(known) or type(error).__name__}). "

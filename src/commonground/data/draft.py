@@ -53,6 +53,8 @@ def _why_ignored(one: Profile) -> str:
         return "looks like an index: whole numbers, no two the same"
     if one.is_id:
         return "looks like an id: whole numbers under such a name"
+    if one.has_decimal_commas:
+        return "numbers with a decimal comma: write them with a point, and draft again"
     if one.kind == "text":
         return "text that hardly repeats"
     return "empty" if one.kind == "nothing" else ""

@@ -50,7 +50,11 @@ def _of_person(one: Profile) -> list[str]:
 
 def _of_column(one: Profile, named: bool) -> list[str]:
     lines = []
-    if one.kind in ("category", "text"):
+    if one.has_decimal_commas:
+        lines.append(
+            f"{one.name!r} holds numbers with a decimal comma, which are read as text: write them with a point"
+        )
+    elif one.kind in ("category", "text"):
         lines.append(f"{one.name!r} holds text ({one.n_distinct:,} different values)")
     elif one.kind == "date":
         lines.append(f"{one.name!r} holds dates")
@@ -90,6 +94,11 @@ def guessed_types(source: Any) -> pa.Schema | None:
     """Of a CSV, whose copy may have turned whole numbers into others."""
     is_csv = is_path(source) and str(source).lower().endswith((".csv", ".csv.gz"))
     return guess_csv_schema(Path(source)) if is_csv else None
+
+
+def tells_more(lines: Sequence[str]) -> bool:
+    """Than the error that was met first: other columns, or why one that looks like numbers holds text."""
+    return len(lines) > 1 or any("decimal comma" in line for line in lines)
 
 
 def problems_error(lines: Sequence[str]) -> CellError:

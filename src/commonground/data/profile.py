@@ -19,6 +19,8 @@ NAMED_LIKE_AN_ID = re.compile(
     r"(^|[\s_.-])(id|idx|index|uuid|guid|key|rownum|row)$|^unnamed|^$|[a-z]I[dD]$", re.IGNORECASE
 )
 
+DECIMAL_COMMA = re.compile(r"^\s*[-+]?[0-9]+,[0-9]+\s*$")
+
 
 @dataclass(frozen=True, repr=False)
 class Profile:
@@ -44,6 +46,11 @@ class Profile:
         """Whole numbers of which no two are the same."""
         present = self.n_rows - self.n_missing
         return self.kind == "number" and self.whole and present >= FEW_ROWS and self.n_distinct == present
+
+    @property
+    def has_decimal_commas(self) -> bool:
+        """Text that would be numbers with a point in place of the comma, as far as frequent values tell."""
+        return self.kind in ("category", "text") and bool(self.values) and all(map(DECIMAL_COMMA.match, self.values))
 
     @property
     def is_id(self) -> bool:

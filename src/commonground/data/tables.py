@@ -13,13 +13,14 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from commonground.data.columns import Columns, choose_columns, listing, not_numeric, require_unique
+from commonground.data.columns import Columns, choose_columns, listing, not_numeric, perhaps_meant, require_unique
 from commonground.data.csv import (
     CSV_COPY,
     GZIP_RATIO,
     csv_as_text_to_parquet,
     csv_to_parquet,
     guess_csv_schema,
+    is_really,
     read_csv,
     read_csv_as_text,
 )
@@ -63,8 +64,8 @@ def open_with_schema(
     absent = [name for name in names if name not in there]
     if absent:
         raise InputError(
-            f"The table has no column {listing(absent)}, which its schema names; it has {listing(there)}. Correct the schema, "
-            "or name the column in the table so."
+            f"The table has no column {listing(absent)}, which its schema names; it has {listing(there)}. "
+            f"{perhaps_meant(absent, there) or 'Correct the schema, or name the column in the table so.'}"
         )
     if is_path(source):
         paths, files = table_files(source)
@@ -159,7 +160,9 @@ def table_files(source: PathLike) -> tuple[list[Path], pa.fs.FileSystem]:
     if path.is_dir():
         return parquet_files(path.iterdir(), str(path)), files
     if not path.name.lower().endswith((".csv", ".csv.gz", ".parquet")):
-        raise InputError(f"{str(path)!r} has an unknown suffix. Give a .csv, .csv.gz or .parquet file, or a folder.")
+        raise InputError(
+            f"{str(path)!r} has an unknown suffix{is_really(path)}. Give a .csv, .csv.gz or .parquet file, or a folder."
+        )
     if path.stat().st_size == 0:
         raise InputError(f"The file {str(path)!r} is empty. It needs column names and rows.")
     return [path], files

@@ -19,7 +19,7 @@ from commonground.data.columns import CellError, require_finite, require_unique
 from commonground.data.ids import People, as_id_batches, find_people, is_column, plain_list, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
 from commonground.data.population import Block, Population, Sum, Summable
-from commonground.data.problems import problems_error, problems_of, refuse_ids_among
+from commonground.data.problems import problems_error, problems_of, refuse_ids_among, tells_more
 from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
 from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
@@ -259,7 +259,7 @@ class Users(Population):
             users = cls.from_opened(table, max_memory, folder)
         except BaseException as error:
             folder.remove()
-            if isinstance(error, CellError) and len(lines := problems_of(source, user, label, features)) > 1:
+            if isinstance(error, CellError) and tells_more(lines := problems_of(source, user, label, features)):
                 raise problems_error(lines) from None
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error

@@ -200,5 +200,5 @@ def _classes(users: Population) -> np.ndarray:
     for block in users.blocks():
         found |= set(np.unique(block.y).tolist()[:4])
     if not (found <= {-1.0, 1.0} or found <= {0.0, 1.0}):
-        raise InputError(f"labels must be -1 and 1, or 0 and 1, got {sorted(found)[:4]}. Encode the classes so.")
+        raise InputError("labels must be -1 and 1, or 0 and 1, and there are others. Encode the classes so.")
     return np.array([0, 1]) if 0.0 in found else np.array([-1, 1])

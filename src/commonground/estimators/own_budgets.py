@@ -54,7 +54,7 @@ def personal_budgets(budgets: Any, users: Population, delta: float, in_order: bo
     if not allowed.all():
         raise InputError(
             f"a personal epsilon must be finite and at least {SMALLEST_EPSILON:g}, or 0 to take no part; got "
-            f"{epsilons[~allowed][0]!r} for person {users.ids.tolist()[int(np.argmin(allowed))]!r}."
+            f"{epsilons[~allowed][0]:g} for person {users.ids.tolist()[int(np.argmin(allowed))]!r}."
         )
     if not epsilons.any():
         raise InputError("all personal budgets are 0: nobody takes part, so nothing can be learned.")
