@@ -11,11 +11,30 @@ import numpy as np
 
 from commonground.errors import InputError
 
-__all__ = ["altmin_risk", "coefficient_error_bound", "exponential_risk", "fedrep_risk", "owners_risk"]
+__all__ = [
+    "altmin_risk",
+    "coefficient_error_bound",
+    "exponential_risk",
+    "fedrep_risk",
+    "head_risk",
+    "margin_risk",
+    "owners_alone_risk",
+    "owners_full_risk",
+    "owners_risk",
+    "owners_smooth_risk",
+]
 
 
 def altmin_risk(
-    n_users: int, rows_per_user: int, n_features: int, rank: int, epsilon: float, delta: float, noise: float
+    n_users: int,
+    rows_per_user: int,
+    n_features: int,
+    rank: int,
+    epsilon: float,
+    delta: float,
+    noise: float,
+    *,
+    largest_head: float | None = None,
 ) -> float:
     """P1's Theorem 4.2 for heads ~ N(0, I): excess population risk of Priv-AltMin.
 
@@ -27,12 +46,14 @@ def altmin_risk(
         The budget.
     noise : float
         σ_F, standard deviation of the label noise.
+    largest_head : float, default=None
+        Γ, which gives the incoherence μ² = Γ²/k; None means μ = 1, as Theorem 1.1 has it.
 
     Returns
     -------
     float
-        Δ²(σ² + k²d) k³d²/n² + σ²k²d/(nm) + kσ²/m with Δ² = 16 log(1/δ)/ε². The theorem prints Δ; its special case, Theorem 1.1,
-        has ε², so Δ² is meant. μ and λ_k are one.
+        Δ²(σ² + μ²k²d) μ⁴k³d²/n² + σ²μ⁴k²d/(nm) + kσ²/m with Δ² = 16 log(1/δ)/ε². The theorem prints Δ; its special case, Theorem
+        1.1, has ε², so Δ² is meant. λ_k is one.
 
     Examples
     --------
@@ -41,8 +62,9 @@ def altmin_risk(
     """
     _check(n_users, rows_per_user, n_features, rank, epsilon)
     n, m, d, k = n_users, rows_per_user, n_features, rank
-    privacy = 16 * math.log(1 / delta) / epsilon**2 * (noise**2 + k**2 * d) * k**3 * d**2 / n**2
-    return privacy + noise**2 * k**2 * d / (n * m) + k * noise**2 / m
+    mu2 = 1.0 if largest_head is None else largest_head**2 / k
+    privacy = 16 * math.log(1 / delta) / epsilon**2 * (noise**2 + mu2 * k**2 * d) * mu2**2 * k**3 * d**2 / n**2
+    return privacy + noise**2 * mu2**2 * k**2 * d / (n * m) + k * noise**2 / m
 
 
 def fedrep_risk(
@@ -95,6 +117,76 @@ def fedrep_risk(
     return heads * (privacy + d / (n * m)) + noise**2 * k / m
 
 
+def head_risk(missed: float, rows: int, rank: int, noise: float) -> float:
+    """What a least-squares head on a given embedding costs a person, exactly, for rows ~ N(0, I): P2's Lemma 35 made good.
+
+    Its proof takes (Uᵀ XᵀX U)⁻¹ Uᵀ XᵀX for Uᵀ, which holds on the span of U only: what the embedding misses is noise to the
+    head, too. So it counts more than once, and the labels' noise is divided by m − k − 1 in place of m.
+
+    Parameters
+    ----------
+    missed : float
+        ‖(I − UUᵀ) U* v*‖, the part of her coefficients that the embedding U does not have.
+    rows, rank : int
+        m, of which the head is fitted, and k; m > k + 1, otherwise the expectation is infinite.
+    noise : float
+        R, standard deviation of the label noise.
+
+    Returns
+    -------
+    float
+        missed² + (missed² + R²) k/(m − k − 1).
+
+    Examples
+    --------
+    >>> head_risk(0.1, 5, 2, 0.0) / 0.1**2  # the experiments' five rows: twice what Lemma 35 has
+    2.0
+    """
+    if not rows > rank + 1 > 1:
+        raise InputError(f"rank >= 1 and rows > rank + 1 are needed, got rank={rank}, rows={rows}.")
+    return missed**2 + (missed**2 + noise**2) * rank / (rows - rank - 1)
+
+
+def margin_risk(
+    n_users: int,
+    rows_per_user: int,
+    rank: int,
+    epsilon: float,
+    margin: float,
+    *,
+    row_bound: float = 1.0,
+    head_bound: float = 1.0,
+) -> float:
+    """P2's Theorem 17: what Algorithm 3's share of errors exceeds the smallest margin loss by, whatever the number of features.
+
+    Parameters
+    ----------
+    n_users, rows_per_user, rank : int
+        n, m and k.
+    epsilon : float
+        The budget, pure.
+    margin : float
+        ρ.
+    row_bound, head_bound : float, default=1.0
+        r and Γ.
+
+    Returns
+    -------
+    float
+        r²Γ²k/(nερ²) + rΓ/(ρ√m): Lemma 16's term, and √(k'/m) for k' = (rΓ/ρ)².
+
+    Examples
+    --------
+    >>> margin_risk(1_000, 3, 1, 1.0, 0.3) > 1  # three rows: nothing is promised
+    True
+    """
+    _check(n_users, rows_per_user, rank, rank, epsilon)
+    if not margin > 0:
+        raise InputError(f"margin must be a number > 0, got {margin}.")
+    projected = (row_bound * head_bound / margin) ** 2
+    return projected * rank / (n_users * epsilon) + math.sqrt(projected / rows_per_user)
+
+
 def exponential_risk(
     n_users: int, rows_per_user: int, n_features: int, rank: int, epsilon: float, head_bound: float, slope: float = 1.0
 ) -> float:
@@ -128,6 +220,7 @@ def owners_risk(
     personal_diameter: float = 1.0,
     shared_diameter: float = 1.0,
     lipschitz: float = 1.0,
+    users: int | None = None,
     as_printed: bool = False,
 ) -> float:
     """P4's Theorem 3.1: population loss of Algorithm 1, RL (1/√(mn) + √(ℓ log(1/δ))/(εn)), R² = nD_x² + D_u².
@@ -142,8 +235,10 @@ def owners_risk(
         The budget.
     personal_diameter, shared_diameter, lipschitz : float, default=1.0
         D_x, D_u and L.
+    users : int, default=None
+        r, users of an owner, for the printed bound at the level of users (and Theorem 1.1): divided by r, with log(m/rδ).
     as_printed : bool, default=False
-        Divide the second term by m, as printed for records; with that noise the guarantee does not hold.
+        Divide the second term by m, as printed for records (by r for users); with that noise the guarantee does not hold.
 
     Returns
     -------
@@ -154,13 +249,91 @@ def owners_risk(
     >>> owners_risk(50, 20, 10, 1.0, 1e-5) > 1  # what predicting nothing at all may cost: no promise
     True
     """
-    if min(n_owners, records, n_shared) < 1 or not epsilon > 0:
-        raise InputError(
-            f"numbers must be at least 1 and epsilon > 0, got {n_owners}, {records}, {n_shared}, {epsilon}."
-        )
+    _check_owners(n_owners, records, n_shared, epsilon)
+    apart = records if users is None else users
+    if not 1 <= apart <= records:
+        raise InputError(f"users must be a number from 1 to records = {records}, got {users}.")
     radius = math.sqrt(n_owners * personal_diameter**2 + shared_diameter**2)
-    drawn = n_owners * (records if as_printed else 1)
-    noise = math.sqrt(n_shared * math.log(1 / delta)) / (epsilon * drawn)
+    drawn = n_owners * (apart if as_printed else 1)
+    logarithm = math.log(records / apart / delta) if as_printed else math.log(1 / delta)
+    noise = math.sqrt(n_shared * logarithm) / (epsilon * drawn)
+    return radius * lipschitz * (1 / math.sqrt(records * n_owners) + noise)
+
+
+def owners_smooth_risk(
+    n_owners: int,
+    records: int,
+    users: int,
+    n_shared: int,
+    epsilon: float,
+    *,
+    personal_diameter: float = 1.0,
+    shared_diameter: float = 1.0,
+    lipschitz: float = 1.0,
+    as_printed: bool = False,
+) -> float:
+    """P4's Theorem B.1: population loss of Algorithm 2 for smooth losses, RL (1/√(mn) + ℓ/(ε√(nmr))), R² = nD_x² + D_u².
+
+    Parameters
+    ----------
+    n_owners, records, users : int
+        n, m records of each, r users of each.
+    n_shared : int
+        ℓ.
+    epsilon : float
+        The budget of a user.
+    personal_diameter, shared_diameter, lipschitz : float, default=1.0
+        D_x, D_u and L.
+    as_printed : bool, default=False
+        n in place of √n in the second term, as printed: with that noise the guarantee does not hold (``audit/whole_owners.py``).
+
+    Returns
+    -------
+    float
+    """
+    _check_owners(n_owners, records, n_shared, epsilon)
+    if not 1 <= users <= records:
+        raise InputError(f"users must be a number from 1 to records = {records}, got {users}.")
+    radius = math.sqrt(n_owners * personal_diameter**2 + shared_diameter**2)
+    drawn = n_owners if as_printed else math.sqrt(n_owners)
+    noise = n_shared / (epsilon * drawn * math.sqrt(records * users))
+    return radius * lipschitz * (1 / math.sqrt(records * n_owners) + noise)
+
+
+def owners_alone_risk(
+    records: int, *, personal_diameter: float = 1.0, shared_diameter: float = 1.0, lipschitz: float = 1.0
+) -> float:
+    """P4, section 3.2 and appendix A.1: an owner by itself, L (D_x + D_u)/√m, with the symbols of ``owners_risk``."""
+    _check_owners(1, records, 1, 1.0)
+    return lipschitz * (personal_diameter + shared_diameter) / math.sqrt(records)
+
+
+def owners_full_risk(
+    n_owners: int,
+    records: int,
+    n_personal: int,
+    n_shared: int,
+    epsilon: float,
+    delta: float,
+    *,
+    personal_diameter: float = 1.0,
+    shared_diameter: float = 1.0,
+    lipschitz: float = 1.0,
+) -> float:
+    """P4, section 3.2 and appendix A.3: everything published, every x_j too, as ``owners_risk`` with nk + ℓ noised numbers.
+
+    ``n_personal`` is k, the other symbols are those of ``owners_risk``. At the level of records, as printed: with every x_j
+    noised, a record steers later gradients through released numbers only, so noise of this order holds. ``epsilon=math.inf`` is
+    A.2's bound without privacy.
+
+    Examples
+    --------
+    >>> owners_full_risk(50, 20, 10, 10, 1.0, 1e-5) > owners_risk(50, 20, 10, 1.0, 1e-5, as_printed=True)
+    True
+    """
+    _check_owners(n_owners, records, n_shared, epsilon)
+    radius = math.sqrt(n_owners * personal_diameter**2 + shared_diameter**2)
+    noise = math.sqrt((n_owners * n_personal + n_shared) * math.log(1 / delta)) / (epsilon * n_owners * records)
     return radius * lipschitz * (1 / math.sqrt(records * n_owners) + noise)
 
 
@@ -195,3 +368,8 @@ def _check(n: int, m: int, d: int, k: int, epsilon: float) -> None:
         raise InputError(
             f"n, m >= 1, 1 <= k <= d and epsilon > 0 are needed, got n={n}, m={m}, d={d}, k={k}, ε={epsilon}."
         )
+
+
+def _check_owners(n: int, m: int, shared: int, epsilon: float) -> None:
+    if min(n, m, shared) < 1 or not epsilon > 0:
+        raise InputError(f"numbers must be at least 1 and epsilon > 0, got {n}, {m}, {shared}, {epsilon}.")

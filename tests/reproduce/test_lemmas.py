@@ -8,9 +8,12 @@ import pytest
 from commonground.datasets.synthetic import make_shared_subspace
 from commonground.reproduce.lemmas import (
     LEMMAS,
+    PRINTED_CLIP,
     RESULT,
     altmin_start,
     distance,
+    exponential_excess,
+    fedrep_rounds,
     fedrep_start,
     largest_gradient,
 )
@@ -53,3 +56,20 @@ def test_a_fast_run_judges_no_lemma() -> None:
     outcome = RESULT.outcome(fast=True, show=False)
     assert outcome.rows
     assert not outcome.claims
+
+
+def test_lemma_9_is_the_root_of_theorem_10_and_its_rounds_come_closer_than_the_start() -> None:
+    bound = LEMMAS["P2, Lemma 9"][1]
+    assert bound(Point(n=40_000)) == pytest.approx(bound(Point(n=20_000)) / 2, rel=0.1)  # but for logarithms
+    users, truth = make_shared_subspace(POINT.n, POINT.m, POINT.d, POINT.k, seed=0)
+    assert fedrep_rounds(POINT, users, truth, 0) < 0.5 * fedrep_start(POINT, users, truth, 0)
+
+
+@pytest.mark.slow
+def test_theorem_5_2s_own_clipping_norm_hides_everything_at_this_size() -> None:
+    """2,000 people at ε = 1: a Lipschitz score with L_f = 3 finds the direction, with 40 √d log(nm) it is drawn blindly."""
+    useful, _ = exponential_excess(1.0, 0, 3.0)
+    blind, _ = exponential_excess(1.0, 0, PRINTED_CLIP)
+    assert round(PRINTED_CLIP) == 686
+    assert useful < 0.1
+    assert blind > 0.3

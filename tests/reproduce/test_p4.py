@@ -104,3 +104,36 @@ def test_full_dp_of_table_4_stands_beside_its_own_column() -> None:
     (row,) = p4.table4_outcome([cell]).rows
     assert row.printed == 0.1986
     assert row.setting["user level by"] == "full"
+
+
+def test_what_figure_1_is_said_to_show_can_fail() -> None:
+    """Joint DP ahead for small ε, full DP for large; the lead grows with owners."""
+
+    def outcome(leads: dict[tuple[int, float], float]) -> list[bool]:
+        found = [
+            {
+                "n": n,
+                "epsilon": e,
+                "seed": 0,
+                "method": method,
+                "accuracy": 0.8 + (lead if method == "joint_dp" else 0.0),
+            }
+            for (n, e), lead in leads.items()
+            for method in ("joint_dp", "full_dp")
+        ]
+        return [claim.holds for claim in p4.figure1_outcome(found).claims]
+
+    assert outcome({(4, 1.0): 0.01, (64, 1.0): 0.05, (4, 100.0): -0.01, (64, 100.0): -0.01}) == [True, True, True]
+    assert outcome({(4, 1.0): 0.05, (64, 1.0): -0.01, (4, 100.0): -0.01, (64, 100.0): 0.01}) == [False, False, False]
+
+
+def test_joint_against_full_dp_of_users_can_fail() -> None:
+    def claims(clip: float) -> list[bool]:
+        cells = [
+            {"n": 4, "seed": 0, "records_per_user": 5, "epsilon": 1.0, "level": level, "accuracy": accuracy}
+            for level, accuracy in (("clip", clip), ("full", 0.9))
+        ]
+        return [claim.holds for claim in p4.table4_outcome(cells).claims]
+
+    assert claims(0.95)[-1]
+    assert not claims(0.85)[-1]

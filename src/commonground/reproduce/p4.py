@@ -157,12 +157,16 @@ def table4_outcome(cells: list[Cell]) -> Outcome:
     ours = [r for r in rows if r.setting["user level by"] not in ("group", "full")]
     below = [r for r in ours if r.printed is not None and r.ours <= r.printed]
     grouped = [(n, k, e) for n, k, e, level in found if level == "group"]
+    beside = [(n, k, e) for n, k, e, level in found if level == "full" and (n, k, e, "clip") in found]
+    over_full = [found[n, k, e, "clip"][0] - found[n, k, e, "full"][0] for n, k, e in beside]
     ahead = [
         found[n, k, e, "clip"][0] - found[n, k, e, "group"][0] for n, k, e in grouped if (n, k, e, "clip") in found
     ]
     return Outcome(rows, [
         Claim("Clipping users is above the printed joint-DP cell everywhere", not below, f"{len(below)} cells below"),
         Claim("Clipping users is better than group privacy", bool(ahead) and min(ahead) > 0, f"{[round(a, 3) for a in ahead]}"),
+        *([Claim("P4: joint DP is better than full DP whatever the records of a user", min(over_full) > 0,
+                 f"smallest lead {min(over_full):+.4f}")] if over_full else []),
     ])  # fmt: skip
 
 
@@ -190,9 +194,27 @@ def figure1_outcome(cells: list[Cell]) -> Outcome:
         axes.plot(epsilons, [found[owners[0], e, "full_dp"][0] for e in epsilons], "k:", label="full DP, any number")
         axes.legend(fontsize=6)
 
+    owners, epsilons = sorted({n for n, _, _ in found}), sorted({e for _, e, _ in found})
+
+    def lead(n: int, epsilon: float) -> float:
+        return found[n, epsilon, "joint_dp"][0] - found[n, epsilon, "full_dp"][0]
+
+    strict, loose = epsilons[0], epsilons[-1]
     return Outcome(
         rows,
-        [Claim("P4: joint DP is better than full DP for ε ≤ 10", min(leads) > 0, f"smallest lead {min(leads):+.4f}")],
+        [
+            Claim("P4: joint DP is better than full DP for ε ≤ 10", min(leads) > 0, f"smallest lead {min(leads):+.4f}"),
+            Claim(
+                f"P4: with a large budget (ε = {loose:g}) full DP is the better one",
+                all(lead(n, loose) < 0 for n in owners),
+                f"lead of joint DP {min(lead(n, loose) for n in owners):+.4f} to {max(lead(n, loose) for n in owners):+.4f}",
+            ),
+            Claim(
+                f"P4: where the budget is small (ε = {strict:g}), joint DP's lead grows with the number of owners",
+                lead(owners[-1], strict) > lead(owners[0], strict),
+                ", ".join(f"n = {n}: {lead(n, strict):+.4f}" for n in owners),
+            ),
+        ],
         draw,
     )
 
