@@ -110,8 +110,8 @@ ENTRIES: tuple[Entry, ...] = (
         ("zCDP values beside Figure 2", "reproduce/p1.py", _reproduce("p1-fig2"), AGREES, "ρ = ε²/(8 log 1/δ), 4 of 4"),
         ("Question (i), deep embeddings", "deep/profiled.py", "python benchmarks/deep_people.py", AGREES,
          "feasible: heads profiled out of a network's gradient; pays on 836 writers from ε = 2 on; no theory"),
-        ("Question (ii), a feasible exponential mechanism", "steps/subspace_choice.py", "python benchmarks/exponential.py", AGREES,
-         "a zoom reaches 1.01 to 2.5 times the floor for a few features"),
+        ("Question (ii), a feasible exponential mechanism", "steps/subspace_choice.py", "python benchmarks/exponential.py",
+         AGREES, "a zoom reaches 1.01 to 2.5 times the floor for a few features"),
         ("Question (iii), real data", "", "python benchmarks/papers_on_people.py", DIFFERS,
          "on Jester and bank the recipe is worse than own means, with a constant column and centred labels, too; our default is "
          "better than both"),
