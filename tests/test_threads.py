@@ -87,6 +87,38 @@ def test_an_error_of_a_piece_is_raised() -> None:
         threads.each(lambda piece: 1 // piece, [1, 0])
 
 
+def test_an_error_of_one_call_leaves_other_calls_their_work() -> None:
+    """Two fits in one process, as web servers have them: what fails in one is not the other's loss."""
+    threads.set_num_threads(2)
+    begun, failed = threading.Event(), threading.Event()
+    found: list[object] = []
+
+    def wait_for_the_failure(piece: int) -> int:
+        begun.set()
+        assert failed.wait(30)
+        return piece
+
+    def other_fit() -> None:
+        try:
+            found.append(threads.each(wait_for_the_failure, range(6)))
+        except BaseException as reason:
+            found.append(reason)
+
+    def fail(_: int) -> None:
+        raise MemoryError
+
+    # Both pieces of the call that fails are in the queue before the other's, of which one is then in work and five wait.
+    other = threading.Thread(target=other_fit)
+    with pytest.raises(MemoryError):
+        threads.each(
+            lambda piece: (other.start(), begun.wait(30), fail(piece)) if piece == 0 else fail(piece), range(2)
+        )
+    failed.set()
+    other.join(60)
+    assert found == [list(range(6))]
+    assert threads.each(abs, [-1, -2]) == [1, 2]
+
+
 @pytest.mark.parametrize("number", [0, -1, 1.5, True, "2"])
 def test_a_number_of_threads_that_is_none(number: object) -> None:
     with pytest.raises(InputError, match="at least 1"):

@@ -68,6 +68,8 @@ def each(run: Callable[[Piece], Given], pieces: Iterable[Piece]) -> list[Given]:
     pool = _threads()
     try:
         return list(pool.map(run, pieces))
+    except Exception:
+        raise  # of a piece: the rest of these are cancelled by ``map``; other fits of this process have theirs in the same pool
     except BaseException:
         # A Ctrl-C inside Thread.start leaves a thread that the pool does not know: only a pool that is shut down ends it, and
         # Python waits for it before the process may end.

@@ -368,6 +368,30 @@ def test_a_model_that_mixes_records_is_refused_before_anything_is_paid(data: Own
     assert book.events == ()
 
 
+@pytest.mark.parametrize("settings", [{}, {"unit": "user", "user_level": "group", "records_per_user": 2}])
+def test_a_row_that_the_model_fails_on_is_refused_before_anything_is_paid(settings: dict[str, Any]) -> None:
+    """A token without a place in the embedding, also in a row that is read after training only, for its owner's own model."""
+    tokens, owners = np.random.default_rng(0).integers(0, 50, (120, 5)), np.repeat(np.arange(40), 3)
+    network = nn.Sequential(nn.Embedding(50, 4), nn.Flatten(), nn.Linear(20, 2))
+    tokens[-1, 0] = 50
+    book = InMemoryLedger(Budget(2.0, 1e-4))
+    model = JointTrainer(network, ["2"], 2.0, 1e-4, **{**SMALL, **settings})
+    with pytest.raises(InputError, match=r"rows 0 to 119: .*[Dd]rop or recode"):
+        model.fit(tokens, np.arange(120) % 2, owners=owners, users=owners, ledger=book)
+    assert book.events == ()
+
+
+def test_a_label_that_a_loss_of_ones_own_fails_on_is_refused_before_anything_is_paid(data: OwnersData) -> None:
+    def loss(outputs: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return -outputs.log_softmax(1).gather(1, labels[:, None])[:, 0]
+
+    book = InMemoryLedger(Budget(2.0, 1e-4))
+    model = JointTrainer(TwoBranchCNN(side=8, channels=(4, 8)), ["fc1"], 2.0, 1e-4, loss=loss, **SMALL)
+    with pytest.raises(InputError, match="or its loss, fails"):
+        model.fit(data.X, np.where(np.arange(len(data.y)) == 5, 10, data.y), owners=data.owners, ledger=book)
+    assert book.events == ()
+
+
 def test_the_model_given_is_not_changed(data: OwnersData) -> None:
     model = TwoBranchCNN(side=8, channels=(4, 8))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}

@@ -18,6 +18,8 @@ import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.billboard.joint import SharedParameters
 from commonground.deep import JointTrainer, PeopleTrainer, people
+from commonground.deep.own_heads import RIDGES, outputs_of, own_head
+from commonground.deep.profiled import WithSharedHead
 from commonground.errors import BillboardError, BudgetError, InputError, PrivacyWarning
 from commonground.gate import SampledReleases
 from commonground.ledger import InMemoryLedger
@@ -239,8 +241,6 @@ def test_no_head_is_published_and_later_people_need_the_board_alone(tmp_path: Pa
 def test_an_own_head_is_ridge_with_the_strength_that_leave_one_out_chooses() -> None:
     from sklearn.linear_model import RidgeCV
 
-    from commonground.deep.own_heads import RIDGES, outputs_of, own_head
-
     model = fitted()
     X, y, _ = population(n=3, rows=12, seed=4)
     for her in range(3):
@@ -255,6 +255,26 @@ def test_an_own_head_is_ridge_with_the_strength_that_leave_one_out_chooses() -> 
             assert -chosen.best_score_ * 12 >= (left**2).sum()
     huge = torch.full((3, D), 3e38)
     assert np.isfinite(own_head(model._model, huge, np.full((3, 1), 1e300), 1.0)).all()
+
+
+def test_a_person_with_many_rows_passes_a_body_some_at_a_time() -> None:
+    """All at once they would be as wide as the body inside, in memory, after everybody has paid."""
+    most: list[int] = []
+
+    class Watched(nn.Linear):
+        def forward(self, rows: torch.Tensor) -> torch.Tensor:
+            most.append(len(rows))
+            return super().forward(rows)
+
+    X, y, _ = population(n=1, rows=2000)
+    model = WithSharedHead(Watched(D, 3), 3, 1)
+    shared, features = outputs_of(model, torch.from_numpy(X))
+    assert max(most) <= 256
+    whole = model(torch.from_numpy(X)).detach().numpy()
+    np.testing.assert_allclose(np.column_stack([shared, features]), np.column_stack([whole, np.ones(2000)]), atol=1e-6)
+    most.clear()
+    PeopleTrainer(Watched(D, 3), 2.0, **QUICK).fit(X, y, np.arange(2000) // 1990)
+    assert max(most) <= 256
 
 
 def test_others_keep_every_bit_whatever_one_person_holds() -> None:
@@ -329,6 +349,18 @@ def test_bad_rows_and_bodies_are_refused_before_anything_is_paid() -> None:
     assert book.events == ()
     with pytest.warns(PrivacyWarning, match="number of people"):
         fitted({"delta": 0.05})
+
+
+@pytest.mark.parametrize("token", [50, -1])
+def test_a_row_that_the_body_fails_on_is_refused_before_anything_is_paid(token: int) -> None:
+    """A token that the embedding has no place for, in the last of 900 rows."""
+    tokens, users = np.random.default_rng(0).integers(0, 50, (900, 5)), np.repeat(np.arange(60), 15)
+    network, y = nn.Sequential(nn.Embedding(50, 4), nn.Flatten()), np.arange(900) % 2
+    tokens[-1, 0] = token
+    book = InMemoryLedger(Budget(2.0, 1e-4))
+    with pytest.raises(InputError, match=r"rows 768 to 899: .*[Dd]rop or recode"):
+        PeopleTrainer(network, 2.0, **{**QUICK, "simulation_seed": None}).fit(tokens, y, users, ledger=book)
+    assert book.events == ()
 
 
 def test_the_body_given_is_not_changed() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.clipping.bounded import rounding_margin
 from commonground.clipping.ridge import bounded_ridge, gradient_gap, ridge_in_ball, ridge_sensitivity
 from commonground.errors import BudgetError, InputError
 from commonground.estimators.personal_ridge import (
@@ -347,6 +348,17 @@ def test_nobody_spends_more_than_she_allows(method: str) -> None:
     moved[0] = 1 - moved[0]  # person 0 takes no part
     again = cg.PersonalBudgetRidge(method, 1.0, budgets=epsilons, simulation_seed=1, **BOUNDS).fit(moved, y)
     np.testing.assert_array_equal(again.billboard_.mean, model.billboard_.mean)
+
+
+def test_room_is_left_for_the_rounding_of_sums_and_of_the_solver() -> None:
+    """Two margins are in the sensitivity of coefficients, and neither shrinks with a person's weight."""
+    X, y = rows(60)
+    epsilons = np.where(np.arange(60) % 2, 0.3, 2.0)
+    model = cg.PersonalBudgetRidge("reweight", 1.0, budgets=epsilons, simulation_seed=1, **BOUNDS).fit(X, y)
+    assert model._personal is not None
+    (event,), weight = model.billboard_.statement.events, model._personal.weights[1]
+    moved = (weight + 2 * rounding_margin(60)) * event.epsilon
+    assert moved <= model.spent(1) <= 0.3
 
 
 def test_drawn_people_with_tiny_budgets_have_spent_them() -> None:

@@ -9,6 +9,7 @@ from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.classes import class_log_probabilities, fit_class_heads
 from commonground.heads.kinds import ClassHeads
+from commonground.statistics import classes
 from commonground.statistics.classes import contrasts
 from people_of_classes import MODEL, K, people, posterior_of, probabilities, rows_of
 
@@ -31,6 +32,22 @@ def test_everybodys_head_is_the_one_that_she_gets_alone() -> None:
         X, y = rows_of(block, j)
         alone = Block(X, y.astype(float), np.array([0, len(y)]), 0)
         np.testing.assert_array_equal(together[j], np.column_stack(fit_class_heads(alone, SCORES, MODEL.spread))[0])
+
+
+def test_of_very_many_rows_the_first_make_a_head_and_others_keep_theirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everybody's fit waits for her head, so a public number of her rows make it; nobody else's changes by a bit."""
+    block = people(5, n_users=30)
+    expected, (X, y) = np.column_stack(fit_class_heads(block, SCORES, MODEL.spread)), rows_of(block, 29)
+    most = len(y)
+    monkeypatch.setattr(classes, "MOST_WORK", int(np.diff(block.offsets).max()) * K**3)
+    while len(y) <= classes.most_rows(K):  # the last person's, again and again
+        X, y = np.concatenate([X, X]), np.concatenate([y, y])
+    before = block.offsets[-2]
+    offsets = np.append(block.offsets[:-1], before + len(y))
+    many = Block(np.concatenate([block.X[:before], X]), np.concatenate([block.y[:before], y]), offsets, 0)
+    np.testing.assert_array_equal(np.column_stack(fit_class_heads(many, SCORES, MODEL.spread))[:-1], expected[:-1])
+    monkeypatch.setattr(classes, "MOST_WORK", most * K**3)
+    np.testing.assert_array_equal(np.column_stack(fit_class_heads(many, SCORES, MODEL.spread))[-1], expected[-1])
 
 
 @pytest.mark.parametrize("label", [np.nan, -1.0, 99.0])

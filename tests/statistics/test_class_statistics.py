@@ -1,14 +1,18 @@
 """What people send about several classes, against slow and obvious versions."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
+from commonground import threads
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.users import Block
-from commonground.statistics.classes import ClassGradients, ClassMoments, ClassShares, contrasts
+from commonground.estimators.fedrep.classifier import MOST_CLASSES
+from commonground.statistics import classes
+from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments, ClassShares, contrasts
 from people_of_classes import MODEL, D, K, people, posterior_of, rows_of
 
 LOWEST = 110
@@ -95,3 +99,49 @@ def test_shares_of_a_person_add_up_to_one_however_many_rows_she_has() -> None:
     for times in (1, 1000):
         block = Block(np.zeros((4 * times, D)), np.tile(y, times), np.array([0, 4 * times]), 0)
         np.testing.assert_allclose(ClassShares(K).of(block).bounded("s").value, [0.25, 0.0, 0.75, 0.0], atol=1e-8)
+
+
+def cut(block: Block, most: int) -> Block:
+    """Everybody's first rows, one person at a time."""
+    X, y = zip(*((X[:most], y[:most]) for X, y in (rows_of(block, j) for j in range(block.n_users))), strict=True)
+    offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in y])])
+    return replace(block, X=np.concatenate(X), y=np.concatenate(y).astype(float), offsets=offsets)
+
+
+def test_a_person_enters_rounds_with_her_first_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With two hundred classes a row takes 50 ms: all of one person's 100,000 would hold up a fit that others paid for."""
+    block, most = people(5), 3
+    assert np.diff(block.offsets).max() > most > np.diff(block.offsets).min()
+    expected = [ask.of(cut(block, most)) for ask in (ClassGradients(MODEL, 0.5, LOWEST), ClassMoments(MODEL))]
+    whole, shares = ClassMoments(MODEL).of(block).value, ClassShares(K).of(block).units
+    monkeypatch.setattr(classes, "MOST_WORK", most * K**3)
+    for rows in (block, replace(block, X=sparse.csr_array(block.X))):
+        gradients, moments = ClassGradients(MODEL, 0.5, LOWEST).of(rows), ClassMoments(MODEL).of(rows)
+        np.testing.assert_allclose(gradients.raw, expected[0].raw, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(moments.value, expected[1].value, rtol=1e-9)
+        assert not np.allclose(moments.value, whole)
+    np.testing.assert_array_equal(ClassShares(K).of(block).units, shares)  # of all rows
+
+
+def test_the_most_rows_leave_every_number_of_classes_some_and_bound_the_time() -> None:
+    for n_classes in range(3, MOST_CLASSES + 1):
+        assert 500 <= classes.most_rows(n_classes) <= 2**32 / n_classes**3
+
+
+def test_sparse_gradients_do_not_keep_everybodys_moments() -> None:
+    """(people, 3K²/2) doubles are of no use to gradients: 1 GB for 5,000 people and 130 classes."""
+    n_users, n_classes = 3000, 30
+    q, rng = n_classes - 1, np.random.default_rng(0)
+    model = ClassModel(np.zeros((2, q)), np.zeros(q), np.eye(q))
+    y = rng.integers(0, n_classes, n_users).astype(float)
+    block = Block(sparse.csr_array(rng.standard_normal((n_users, 2))), y, np.arange(n_users + 1), 0)
+    ask = ClassGradients(model, 0.5, LOWEST)
+    ask.of(replace(block, X=block.X[:1], y=y[:1], offsets=np.arange(2)))  # compiled
+    threads_before = threads.get_num_threads()
+    threads.set_num_threads(1)
+    tracemalloc.start()
+    ask.of(block)
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    threads.set_num_threads(threads_before)
+    assert most < 8 * n_users * 3 * q * q / 2 / 2, f"{most / 1e6:.0f} MB"

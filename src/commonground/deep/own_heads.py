@@ -16,6 +16,7 @@ from commonground.deep.profiled import WithSharedHead
 RIDGES = tuple(
     4.0**power for power in range(-3, 4)
 )  # times the ridge of the training; she also may keep no head at all
+_ROWS_AT_ONCE = 256  # of one person in a body
 
 
 @dataclass(frozen=True, repr=False)
@@ -33,9 +34,12 @@ class OwnHeads:
 
 
 def outputs_of(model: WithSharedHead, X: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """(what the shared head says, the body's features with a one for the intercept) of one person's rows."""
+    """(what the shared head says, the body's features with a one for the intercept) of one person's rows.
+
+    Some rows at a time: inside a body they may be wide, and memory that one person's rows exhaust would end everybody's fit.
+    """
     with torch.no_grad(), full_precision():
-        found = model(X).double().cpu().numpy()
+        found = np.concatenate([model(rows).double().cpu().numpy() for rows in X.split(_ROWS_AT_ONCE)])
     shared, features = np.split(found, [model.n_outputs], axis=1)
     return shared, np.column_stack([features, np.ones(len(features))])
 

@@ -15,7 +15,7 @@ from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.billboard.joint import SharedParameters, refuse_to_pay_for_watchers
 from commonground.clipping.sums import SampledSum
 from commonground.deep.own_heads import OwnHeads, of_each, outputs_of, own_head
-from commonground.deep.probe import made_up_records
+from commonground.deep.probe import made_up_records, refuse_failing_rows
 from commonground.deep.profiled import ProfiledGradients, WithSharedHead, clipped_sum_of_people
 from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
 from commonground.errors import BillboardError, InputError, check_count
@@ -164,8 +164,10 @@ class PeopleTrainer(BaseEstimator):
         X, targets, ids, person = self._rows(X, y, users)
         warn_of_a_large_delta(self.delta, len(ids), "people")
         model = self._network(X)
-        run = _PeoplesTraining(self, model, ProfiledGradients(model, self.ridge), len(ids), 1, gate)
-        run.train(X, torch.from_numpy(targets).float().to(self.device), Units(person, len(ids)), ledger, resume)
+        gradients, y = ProfiledGradients(model, self.ridge), torch.from_numpy(targets).float().to(self.device)
+        refuse_failing_rows(model, gradients.loss, X, y)  # before anything is paid
+        run = _PeoplesTraining(self, model, gradients, len(ids), 1, gate)
+        run.train(X, y, Units(person, len(ids)), ledger, resume)
         self.billboard_, self._model = run.publish(len(ids)), model
         return self._fit_heads(X, targets, ids, person)
 

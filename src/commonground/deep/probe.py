@@ -1,7 +1,8 @@
-"""Whether a model treats records apart, seen on made-up ones before anything is paid for.
+"""Whether a model treats records apart, and takes all that are there, seen before anything is paid for.
 
 A record's gradient is bounded by clipping only if other records' gradients do not depend on it. No probe can prove that; this one
-finds what real models do: statistics over the batch (their mean, their largest value), an order, a memory in buffers.
+finds what real models do, on made-up records: statistics over the batch (their mean, their largest value), an order, a memory in
+buffers. Then all records pass once: one that stops the model would else stop a training that everybody has paid for.
 """
 
 import copy
@@ -17,6 +18,7 @@ Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) of some records t
 _SCALES = (1e-3, 1.0, 1e3)  # a huge companion moves a statistic of the batch, a tiny record feels it
 _RECORDS_OF_EACH = 2
 _TOLERANCE = 1e-3  # of a record's largest output; far above rounding, which may differ with the shape of the batch
+_ROWS_AT_ONCE = 256  # without gradients
 _ACROSS_RECORDS = (nn.modules.batchnorm._BatchNorm,)
 
 
@@ -60,6 +62,22 @@ def refuse_mixing(model: nn.Module, loss: Loss, X: Tensor, y: Tensor) -> None:
                 continue  # dropout and the like, which rest while the shared part is trained
             raise InputError("the model answers the same records differently each time. Take out what draws at random.")
         _refuse_dependence(probed, loss, records, labels)
+
+
+def refuse_failing_rows(model: nn.Module, loss: Loss, X: Tensor, y: Tensor) -> None:
+    """Raise for a row, or its label, that the model or its loss fails on, such as a token that an embedding has no place for."""
+    for start in range(0, len(X), _ROWS_AT_ONCE):
+        here = slice(start, start + _ROWS_AT_ONCE)
+        try:
+            with torch.no_grad():
+                loss(
+                    model(X[here]), y[here]
+                ).sum().item()  # a GPU tells of a failure only when it is asked for a number
+        except (LookupError, RuntimeError, ValueError) as reason:
+            raise InputError(
+                f"the model, or its loss, fails on one of rows {start} to {min(here.stop, len(X)) - 1}: {reason}. Drop or recode "
+                "what it does not know, such as token ids beyond its embedding, or give a model that takes every row."
+            ) from reason
 
 
 def _refuse_dependence(model: nn.Module, loss: Loss, records: Tensor, labels: Tensor) -> None:

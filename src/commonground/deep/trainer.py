@@ -17,7 +17,7 @@ from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.billboard.joint import refuse_to_pay_for_watchers
 from commonground.deep.local import LocalSettings, OwnersTraining
 from commonground.deep.per_sample import Loss, PerSampleGradients
-from commonground.deep.probe import made_up_records
+from commonground.deep.probe import made_up_records, refuse_failing_rows
 from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
@@ -197,6 +197,8 @@ class JointTrainer(BaseEstimator):
         X, y = X.to(self.device), y.to(self.device)
         if self.loss is cross_entropy:
             _refuse_unknown_classes(model, X, y)
+        # All rows, before anything is paid: those that take no part in training make owners' own models.
+        refuse_failing_rows(model, self.loss, X, y)
         settings = replace(self.local or LocalSettings(), keep=tuple(self.keep))
         self._owners_training = OwnersTraining(model, self.loss, personal, settings)
         shared = [name for name in start if name not in personal]

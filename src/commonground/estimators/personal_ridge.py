@@ -168,6 +168,10 @@ class PersonalBudgetRidge(PersonalModel):
             raise InputError(
                 "PersonalBudgetRidge needs budgets=: an epsilon for each person, a mapping, or one number for all."
             )
+        if (
+            not gaussian
+        ):  # coefficients, not sums, are released: the solver's rounding, too (``clipping.bounded_ridge``)
+            found = replace(found, rounding_room=2.0 * found.rounding_room)
         if self.method == "uniform":
             smallest = found.epsilons[found.epsilons > 0].min()
             return replace(found, epsilons=np.where(found.epsilons > 0, smallest, 0.0))

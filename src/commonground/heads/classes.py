@@ -2,7 +2,8 @@
 
 An intercept for each contrast of classes (``statistics.classes``), the posterior mean given the board's spread: with no rows
 it is nothing, and the shared scores answer; with many it is what her own labels say. A function of the billboard and of her own
-rows, so it is free; who has a label that is no class, or numbers too large, keeps the shared scores.
+rows, so it is free; who has a label that is no class, or numbers too large, keeps the shared scores. Of very many rows her first
+are read (``statistics.classes.most_rows``).
 """
 
 import math
@@ -16,7 +17,7 @@ from commonground.compiled import kernel
 from commonground.data.features import check_features
 from commonground.data.schema import Schema
 from commonground.data.users import Block
-from commonground.statistics.classes import contrasts
+from commonground.statistics.classes import contrasts, first_rows
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.class_posterior import (
     are_classes,
@@ -73,6 +74,7 @@ def fit_class_heads(block: Block, class_scores: np.ndarray, spread: np.ndarray) 
     """(people, K − 1) own contrasts, and (people, K(K − 1)/2) halves of their covariances."""
     B, L, q = contrasts(len(spread) + 1), prior_factor(spread), len(spread)
     columns, level = scores_by_class(class_scores)
+    block = first_rows(block, q + 1)
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
         found = np.empty((some.n_users, q)), np.empty((some.n_users, q * (q + 1) // 2))

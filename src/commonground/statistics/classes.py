@@ -3,9 +3,12 @@
 Class c of a row has the score s_c = (B (Wᵀx + a + h_j))_c and the probability exp(s_c)/Σ exp(s): W and a are shared, and
 h_j ~ N(0, S) is person j's own, one number for each contrast of classes. The columns of B are orthonormal and add up to nothing
 each, so no class is treated unlike another, whichever stands first, and noise on contrasts is as large on classes.
+
+A person's part takes time in proportion to her rows times K³. So that nobody's rows hold up a fit that others have paid for, her
+first ``most_rows`` enter it, a public number; in shares of classes all of them count.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,6 +21,28 @@ from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.kernels.products import chunk_products
 from commonground.statistics.posterior import PosteriorMoments, Reader, clipped_moments, gradient_sums
 from commonground.statistics.statistic import Number, Statistic, WindowStart
+
+# Rows times K³ of one person: with 50 classes and more about a minute of a core, each time that rows are read.
+MOST_WORK = 2**32
+
+
+def most_rows(n_classes: int) -> int:
+    """How many of a person's rows, her first, say something about her own class intercepts and enter gradients.
+
+    >>> most_rows(3), most_rows(20), most_rows(50), most_rows(200)
+    (159072862, 536870, 34359, 536)
+    """
+    return MOST_WORK // n_classes**3
+
+
+def first_rows(block: Block, n_classes: int) -> Block:
+    """The same people with their first ``most_rows``; the very block, where nobody has more."""
+    sizes, most = np.diff(block.offsets), most_rows(n_classes)
+    if sizes.max(initial=0) <= most:
+        return block
+    kept = np.arange(block.n_rows) - np.repeat(block.offsets[:-1], sizes) < most
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(sizes, most))])
+    return replace(block, X=block.X[kept], y=block.y[kept], offsets=offsets)
 
 
 def contrasts(n_classes: int) -> np.ndarray:
@@ -106,6 +131,7 @@ class ClassGradients(Statistic[BinnedSums]):
 
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
         read, columns = _reader(self.model, coordinates), self.model.n_classes - 1
+        block = first_rows(block, self.model.n_classes)
         return gradient_sums(block, read, columns, float(self.constant), self.lowest, coordinates)
 
 
@@ -118,4 +144,5 @@ class ClassMoments(Statistic[ConeSums]):
     model: ClassModel
 
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> ConeSums:
+        block = first_rows(block, self.model.n_classes)
         return clipped_moments(block, _reader(self.model, coordinates), PosteriorMoments.reach(len(self.model.spread)))

@@ -113,7 +113,7 @@ def _of_dense(block: Block, read: Reader, columns: int, constant: float, lowest:
 
 
 def _of_sparse(block: Block, read: Reader, constant: float, lowest: int) -> Any:
-    factors, _ = over_chunks(block, read)
+    factors = over_chunks(block, lambda some: read(some)[0], people=_PEOPLE)
     X: Any = block.X.astype(np.float64, copy=False)
     rows = X.indptr, X.indices, X.data, X.shape[1], block.offsets
     how = factors, constant, block.person_weights, lowest, WINDOW

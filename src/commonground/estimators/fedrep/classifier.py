@@ -18,7 +18,7 @@ from commonground.steps.square_releases import check_square_release
 YES_OR_NO = (0, 1)
 RANK = 2  # where two classes are told apart and nobody asks for another
 SEVERAL = "PrivateFedRepClassifier, several classes"
-MOST_CLASSES = 200  # what people send about their prior grows with the square
+MOST_CLASSES = 200  # what people send about their prior grows with the square, what it takes to make it with the cube
 
 
 class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc]  # predict answers with classes
