@@ -46,6 +46,7 @@ from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.own_heads import HeadDirections, HeadNoise
 from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.rows import RowCounts
 
 # A huge column is part of the search: the warning of it is written, and searched like all else.
 pytestmark = pytest.mark.filterwarnings("ignore::commonground.errors.ScaleWarning")
@@ -164,6 +165,7 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         for statistic in (
             EmbeddingGradients, ResidualGradients, FeatureEnergies, MeanGradients, Directions, HeadDirections, HeadNoise,
             ScaleProfiles, FeatureMoments, LabelEnergies, LabelMeans, PosteriorGradients, PosteriorMoments,
+            RowCounts,
         ):  # fmt: skip
             patch.setattr(statistic, "of", noting(statistic.of))
         yield

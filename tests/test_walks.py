@@ -21,6 +21,7 @@ from commonground.cli import app as cli
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "commonground"
 LOADED_WITH_A_COMMAND = ("cli.ledger", "estimators.fedrep")
+LOADING = ("<module>", "__getattr__")  # calls that only load what is not there yet
 PAGE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
@@ -116,7 +117,7 @@ def visited(run: Callable[[], Any]) -> list[str]:
 
     def note(frame: Any, event: str, argument: Any) -> None:
         name = frame.f_code.co_filename
-        if event == "call" and name.startswith(str(PACKAGE)) and frame.f_code.co_name != "<module>":
+        if event == "call" and name.startswith(str(PACKAGE)) and frame.f_code.co_name not in LOADING:
             seen.setdefault(str(Path(name).relative_to(PACKAGE)))
 
     sys.setprofile(note)

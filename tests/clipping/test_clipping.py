@@ -38,6 +38,7 @@ from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.row_gradients import RowGradients
+from commonground.statistics.rows import RowCounts
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
 from commonground.statistics.subspace_scores import SubspaceScores
@@ -145,6 +146,16 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "margins, k = 3": lambda b: MarginScores(SPACES, M, False, 0.1, 2.0, 1.0).of(b).bounded("s"),
     "posterior gradients": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(b).clipped_at(121, "g"),
     "posterior gradient sizes": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(b).histogram("h"),
+    "posterior gradients by rows": lambda b: (
+        PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST, 3.5).of(b).clipped_at(118, "m")
+    ),
+    "posterior gradient sizes by rows": lambda b: (
+        PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST, 3.5).of(b).whole_histogram("h")
+    ),
+    "sparse: posterior gradient sizes by rows": lambda b: (
+        PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST, 3.5).of(csr(b)).histogram("h")
+    ),
+    "rows": lambda b: RowCounts().of(b).bounded("r"),
     "posterior gradients of the mean": lambda b: (
         PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST).of(b).clipped_at(118, "m")
     ),

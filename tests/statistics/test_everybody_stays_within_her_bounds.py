@@ -60,6 +60,7 @@ from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.posterior import Likelihood, PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.row_gradients import RowGradients
+from commonground.statistics.rows import RowCounts
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections, sparse_energy_counts
 from commonground.statistics.statistic import SharedModel, Statistic
 from commonground.statistics.subspace_scores import SubspaceScores
@@ -128,6 +129,9 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "posterior gradients, first window": lambda b: PosteriorGradients(PRIOR_ALONE, False, 0.0, 1).of(b),
     "posterior gradients of the mean": lambda b: PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST).of(b),
     "posterior gradients of the mean, last window": lambda b: PosteriorGradients(NO_HEADS, True, 0.0, LAST).of(b),
+    "posterior gradients by rows": lambda b: PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST, 5.0).of(b),
+    "sparse posterior gradients by rows": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST, 9.5).of(csr(b)),
+    "rows": lambda b: RowCounts().of(b),
     "sparse posterior gradients": lambda b: PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST).of(csr(b)),
     "sparse posterior gradients of the mean": lambda b: PosteriorGradients(WITH_PRIOR, True, 0.5, 1).of(csr(b)),
     "posterior gradients about a centre": lambda b: InCoordinates(
@@ -306,7 +310,7 @@ def entries(sums: Any) -> list[np.ndarray]:
     if isinstance(sums, SystemSums):
         return [sums.matrix.value, sums.vector.value]
     if isinstance(sums, BinnedSums):
-        return [sums.counts, sums.clipped_at(sums.lowest + WINDOW // 2, "g").value]
+        return [sums.counts, sums.counted, sums.clipped_at(sums.lowest + WINDOW // 2, "g").value]
     return [value for value in vars(sums).values() if isinstance(value, np.ndarray)]
 
 

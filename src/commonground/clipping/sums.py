@@ -97,6 +97,7 @@ class BinnedSums:
     unit: np.ndarray  # (window, k, d) the same, every contribution scaled to norm one
     lowest: int  # first bin of the window; smaller contributions are in the window's first bin, larger in its last
     n_users: int
+    credits: np.ndarray | None = None  # (N_BINS,) where people count by less than their weight; None: they count by it
 
     def __repr__(self) -> str:
         return "<BinnedSums: private>"
@@ -109,7 +110,13 @@ class BinnedSums:
             self.unit + other.unit,
             self.lowest,
             self.n_users + other.n_users,
+            None if self.credits is None or other.credits is None else self.credits + other.credits,
         )
+
+    @property
+    def counted(self) -> np.ndarray:
+        """(N_BINS,) what histograms of sizes show: people by their credits, which are at most their weights."""
+        return self.counts if self.credits is None else self.credits
 
     @classmethod
     def of(cls, contributions: np.ndarray, weights: np.ndarray, lowest: int, window: int) -> "BinnedSums":
@@ -129,11 +136,11 @@ class BinnedSums:
 
     def whole_histogram(self, name: str) -> BoundedSum:
         """How many people send contributions of which size, over the whole grid."""
-        return SizeCounts(self.counts).bounded(name)
+        return SizeCounts(self.counted).bounded(name)
 
     def histogram(self, name: str) -> BoundedSum:
         """The same for the bins of the window only; a person outside of it does not count. √2 all the more."""
-        return SizeCounts(self.counts[self.lowest : self.lowest + len(self.raw)]).bounded(name)
+        return SizeCounts(self.counted[self.lowest : self.lowest + len(self.raw)]).bounded(name)
 
     def clipped_at(self, edge: int, name: str) -> BoundedSum:
         """The sum of the contributions, each clipped to the lower edge of bin ``edge``; replacing one moves it by 2C."""

@@ -81,6 +81,8 @@ _UPPER_EDGES = np.array([lower_edge(b + 1) for b in range(1, N_BINS - 1)] + [mat
 
 def _check_binned(sums: BinnedSums, people: int) -> None:
     _check_counts(sums.counts, people)
+    if ((sums.counted < 0.0) | (sums.counted > sums.counts)).any():
+        raise ImpossibleError("people who count for more than one")
     window = len(sums.raw)
     at = np.clip(np.arange(1, N_BINS) - sums.lowest, 0, window - 1)  # in which bin of the window each size is kept
     inside = sums.counts[1:]

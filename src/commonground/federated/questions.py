@@ -20,6 +20,7 @@ from commonground.statistics.labels import LabelEnergies, LabelMeans
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
 from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
+from commonground.statistics.rows import RowCounts
 from commonground.statistics.statistic import WINDOW, Statistic
 from commonground.statistics.whitened import WhitenedGradients
 
@@ -35,7 +36,7 @@ CATALOGUE: dict[str, type[Statistic[Any]]] = {
         ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments, EmbeddingMomentSizes,
         FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies, LabelMeans,
         LabelNoise, MeanFeatures, MeanGradients, PosteriorGradients, PosteriorMoments, ResidualGradients,
-        ScaleProfiles, SignedLabels, WhitenedGradients,
+        RowCounts, ScaleProfiles, SignedLabels, WhitenedGradients,
     )
 }  # fmt: skip
 METHODS: dict[type, tuple[str, ...]] = {  # what a node that adds its own noise makes of a sum

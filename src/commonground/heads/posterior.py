@@ -20,8 +20,9 @@ from commonground.statistics.kernels.products import chunk_products, row_product
 # there, 30 costs 0.03 %; and a person with one wild label needs it small.
 NOISE_ROWS = 100.0
 # Standard deviations: whose mean is further from what the prior expects gets more room for an intercept. Labels of few people, or
-# of unusual ones, may lie where no noisy release tells; of those who are as the prior says one in 20 is concerned, and hardly.
-USUAL = 2.0
+# of unusual ones, may lie where no noisy release tells; of those who are as the prior says one in 400 is concerned, and hardly.
+# At 2, simulated students who answer everything right, or nothing, were taken for people of another kind.
+USUAL = 3.0
 PRIOR_ROWS = 4.0  # that the common noise counts for in how precise her mean is
 PEOPLE = 2048  # that a thread takes at a time
 

@@ -28,6 +28,7 @@ from commonground.statistics.kernels.posterior_sums import (
     sparse_sums,
 )
 from commonground.statistics.kernels.products import chunk_products
+from commonground.statistics.rows import credits_by_rows, shares_by_rows
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
 from commonground.threads import each
 
@@ -67,7 +68,8 @@ class PosteriorGradients(Statistic[BinnedSums]):
     """Person j sends X_jᵀ(r v̂ᵀ − Z_j Cov(h, v)) k/(dof_j E‖v‖²): the gradient for the embedding, by the posterior of her part.
 
     ``of_mean``: X_jᵀr/dof_j, that for the shared mean, in place of it; with a ``constant``, an entry Σr·constant/dof_j for
-    the intercept. dof_j are her rows less what her own part takes of them.
+    the intercept. dof_j are her rows less what her own part takes of them. All of it times m_j/``full_rows``, at most one, as
+    means of a few rows are noisy; and by that she is counted.
     """
 
     gives = BinnedSums
@@ -78,45 +80,65 @@ class PosteriorGradients(Statistic[BinnedSums]):
     of_mean: Flag
     constant: Number
     lowest: WindowStart
+    full_rows: Number = 1.0
 
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
         read, columns = _reader(self.model, self.of_mean, coordinates), 1 if self.of_mean else self.model.rank
-        return gradient_sums(block, read, columns, float(self.constant), self.lowest, coordinates)
+        full_rows = float(self.full_rows)
+
+        def read_by_rows(some: Block) -> tuple[np.ndarray, np.ndarray]:
+            factors, moments = read(some)
+            factors *= np.repeat(shares_by_rows(some, full_rows), np.diff(some.offsets))[:, None]
+            return factors, moments
+
+        return gradient_sums(block, read_by_rows, columns, float(self.constant), self.lowest, coordinates, full_rows)
 
 
 def gradient_sums(
-    block: Block, read: Reader, columns: int, constant: float, lowest: int, coordinates: Coordinates
+    block: Block,
+    read: Reader,
+    columns: int,
+    constant: float,
+    lowest: int,
+    coordinates: Coordinates,
+    full_rows: float = 1.0,
 ) -> BinnedSums:
-    """Sums by size of everybody's gradient Σ f xᵀ, for the factors f, (rows, columns), that ``read`` gives of a chunk."""
+    """Sums by size of everybody's gradient Σ f xᵀ, for the factors f, (rows, columns), that ``read`` gives of a chunk.
+
+    ``full_rows``: from so many rows on a person is credited with her whole weight.
+    """
     sums = (
-        _of_sparse(block, read, constant, lowest)
+        _of_sparse(block, read, constant, lowest, full_rows)
         if block.sparse
-        else _of_dense(block, read, columns, constant, lowest, coordinates)
+        else _of_dense(block, read, columns, constant, lowest, coordinates, full_rows)
     )
     counts, raw, unit = (_folded(parts) for parts in sums)
-    return BinnedSums(counts, raw, unit, lowest, block.n_users)
+    return BinnedSums(counts[0], raw, unit, lowest, block.n_users, counts[1])
 
 
-def _of_dense(block: Block, read: Reader, columns: int, constant: float, lowest: int, coordinates: Coordinates) -> Any:
+def _of_dense(
+    block: Block, read: Reader, columns: int, constant: float, lowest: int, coordinates: Coordinates, full_rows: float
+) -> Any:
     d = block.X.shape[1]
     turn, shape = coordinates.for_kernels(d), (columns, d + (constant != 0.0))
 
     def sums(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         factors, _ = read(some)
-        counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, *shape)), np.zeros((1, WINDOW, *shape))
+        counts, raw, unit = np.zeros((1, 2, N_BINS)), np.zeros((1, WINDOW, *shape)), np.zeros((1, WINDOW, *shape))
         room = np.empty(shape), np.empty(shape)
-        how = some.offsets, factors, constant, some.person_weights, lowest, *turn, *room
+        counted = some.person_weights, credits_by_rows(some, full_rows)
+        how = some.offsets, factors, constant, *counted, lowest, *turn, *room
         dense_sums(some.X, *how, counts[0], raw[0], unit[0])
         return counts, raw, unit
 
     return over_chunks(block, sums, people=_PEOPLE, doubles=False, enlarge=False)
 
 
-def _of_sparse(block: Block, read: Reader, constant: float, lowest: int) -> Any:
+def _of_sparse(block: Block, read: Reader, constant: float, lowest: int, full_rows: float) -> Any:
     factors = over_chunks(block, lambda some: read(some)[0], people=_PEOPLE)
     X: Any = block.X.astype(np.float64, copy=False)
     rows = X.indptr, X.indices, X.data, X.shape[1], block.offsets
-    how = factors, constant, block.person_weights, lowest, WINDOW
+    how = factors, constant, block.person_weights, credits_by_rows(block, full_rows), lowest, WINDOW
     lanes = each(lambda lane: sparse_sums(lane, *rows, *how), range(LANES))
     counts, raw, unit = (np.stack(parts) for parts in zip(*lanes, strict=True))
     return counts, np.ascontiguousarray(raw.transpose(0, 1, 3, 2)), np.ascontiguousarray(unit.transpose(0, 1, 3, 2))

@@ -8,9 +8,10 @@ coefficients; how long it is comes from S, a few numbers that are released far m
 
 **Guarantee.** Unit: a person, replaced by any other. What reads data passes the gate, at the shares of ``PLAN``: for dense rows
 clipped profiles of feature scales (2C, with histograms of sizes, √2) and moments of features (√2), for sparse ones the sum of
-people's feature shares (√2); histograms of feature and label energies (√2 each); people's mean labels (a histogram, √2, and the
-clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after one histogram that locates each); directions of
-people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these.
+people's feature shares (√2); histograms of numbers of rows, of feature and of label energies (√2 each); people's mean labels
+(a histogram, √2, and the clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after one histogram that locates
+each); directions of people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is
+made of these.
 """
 
 from collections.abc import Callable
@@ -57,6 +58,7 @@ from commonground.steps.prior import (
     with_weak_log_odds,
 )
 from commonground.steps.rounds import FIRST_QUANTILE, ClippedGradient, locate_sizes, release_clipped
+from commonground.steps.rows import release_full_rows, rows_are_seen
 from commonground.steps.shared_mean import release_feature_centre
 
 FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
@@ -64,9 +66,7 @@ MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀, whose residuals have shrunk with the embedding's error
 LEVEL_ROUNDS = 2
 LEVEL_DOUBT = 2.0  # what noise hides of a level may be somewhat more than its variance
-LEVEL_SEEN = (
-    17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more for that
-)
+LEVEL_SEEN = 17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more
 MOST_FOR_LEVEL = 40.0  # times what many people pay
 ALL_HIDDEN = 30.0  # n μ of the whole budget, below which noise hides nearly all: people then rest on their own means
 HIDDEN_SHARE = 0.01  # of the variance of people's own directions that is left then
@@ -87,6 +87,7 @@ PLAN = Plan(
         Share("centre sizes", 0.003, "a histogram that chooses the clip of the centre"),
         Share("centre", 0.02, "the clipped sum of people's mean rows"),
         Share("correlations", 0.06, "moments of features; less where less is enough (dense rows)"),
+        Share("rows", 0.004, "from how many rows on a person counts in full: one number"),
         Share("scale", 0.004, "how large features are: one number"),
         Share("level locate", 0.003, "where people's mean labels lie on the whole grid: one histogram"),
         Share("level sizes", 0.003, "a histogram that chooses the clip of mean labels", LEVEL_ROUNDS),
@@ -112,9 +113,7 @@ class Coordinates:
     users: Population
     transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
     centre: np.ndarray | None
-    groups: (
-        np.ndarray
-    )  # (d,) int: features that about as many people have, up to a factor of four, have the same number
+    groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
     popular: np.ndarray  # positions of those that a first embedding is made on
 
     def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
@@ -165,6 +164,7 @@ def default_recipe(
     expected = 0 if rank == 0 else n_rounds or FIRST_ROUNDS + FEWEST_LATER
     with progress_bar("training", expected + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
         seen = _coordinates(users, own_intercept, gate, mu)
+        full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
         users, d = seen.users, users.n_features
         energy = release_feature_energy(users, False, gate, mu["scale"])
         model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
@@ -184,7 +184,7 @@ def default_recipe(
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
         mean_edge, mean_quantile, quantile = 0, FIRST_QUANTILE, FIRST_QUANTILE
         if shared_mean:
-            gradients = partial(_gradients, users, True, constant)
+            gradients = partial(_gradients, users, full_rows, True, constant)
             mean_edge = locate_sizes(partial(gradients, model), gate, mu["mean locate"], "shared mean")
             for t in range(MEAN_ROUNDS if start is None or rank == 0 else 0):
                 name = f"shared mean, round {t + 1}"
@@ -207,7 +207,7 @@ def default_recipe(
         for t in range(LOOKS_AT_START if start is None else LOOKS_AT_OLD):
             doubt = FIRST_DOUBT if start is None else OLD_DOUBT
             model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", doubt)
-        gradients = partial(_gradients, users, False, 0.0)
+        gradients = partial(_gradients, users, full_rows, False, 0.0)
         edge = locate_sizes(partial(gradients, model), gate, mu["locate"], "embedding")
         noise_before, last, t = model.noise, n_rounds or FIRST_ROUNDS, 0
         while t < last:
@@ -216,7 +216,7 @@ def default_recipe(
             of_all = (part / (last if n_rounds or t < FIRST_ROUNDS else last - FIRST_ROUNDS)) ** 0.5
             one_round = mu["sizes"] * of_all, mu["rounds"] * of_all
             if shared_mean and t % MEAN_EVERY == (MEAN_EVERY - 1 if start is None else 0):
-                of_mean = partial(_gradients, users, True, constant, model)
+                of_mean = partial(_gradients, users, full_rows, True, constant, model)
                 gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean", mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
                 mean_quantile = gradient.next_quantile
@@ -266,6 +266,8 @@ def plan_for(
     for share in PLAN:
         if share.name in {"scale", "spread", "level locate", "level sizes", "level"} & {one.name for one in plan}:
             plan = plan.where(share.name, part=share.part * min(max(seen / share.part, 1.0), MOST_FOR_LEVEL))
+    of_rows = next(share.part for share in PLAN if share.name == "rows")
+    plan = plan if rows_are_seen(users.total_weight, mu * of_rows**0.5) else plan.without("rows")
     looks = (MEAN_ROUNDS - 1) * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
     plan = plan.where("prior", repeats=looks)
     plan = plan if shared_mean else plan.without("mean")
@@ -325,10 +327,8 @@ def _release_level(
         one_round = mu["level sizes"], mu["level"]
         found = release_clipped(partial(sums_from, model), edge, gate, *one_round, f"level of labels {t + 1}")
         share = signal_share(found.value, found.noise_std, 1)
-        model, edge = (
-            replace(model, intercept=model.intercept + share * float(found.value[0, 0]) / found.people),
-            found.edge,
-        )
+        level = model.intercept + share * float(found.value[0, 0]) / found.people
+        model, edge = replace(model, intercept=level), found.edge
     unknown = LEVEL_DOUBT * (found.noise_std / found.people) ** 2
     if users.total_weight * mu["level"] < LEVEL_SEEN:  # not even where it lies is known: as much as one person may say
         unknown += lower_edge(found.edge) ** 2
@@ -394,5 +394,7 @@ def _across(gradient: np.ndarray, U: np.ndarray) -> np.ndarray:
     return np.asarray(gradient - Q @ (Q.T @ gradient))
 
 
-def _gradients(users: Population, of_mean: bool, constant: float, model: SharedModel, lowest: int) -> BinnedSums:
-    return users.sum(PosteriorGradients(model, of_mean, constant, lowest))
+def _gradients(
+    users: Population, full_rows: float, of_mean: bool, constant: float, model: SharedModel, lowest: int
+) -> BinnedSums:
+    return users.sum(PosteriorGradients(model, of_mean, constant, lowest, full_rows))

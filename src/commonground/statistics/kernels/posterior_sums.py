@@ -146,13 +146,13 @@ def moments_in_place(xi, H, moments):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def dense_sums(  # type: ignore[no-untyped-def]
-    X, offsets, factors, constant, weights, lowest, turn, scales, centre, of_x, g, counts, raw, unit
+    X, offsets, factors, constant, weights, credits, lowest, turn, scales, centre, of_x, g, counts, raw, unit
 ):
     """Sums by size of everybody's (columns, d) gradient Σ f xᵀ, with an entry for the intercept when ``constant``.
 
     x is seen as z = T (x − centre), T the transpose of ``turn`` or, where that has no size, ``scales``.
-    ``of_x`` and ``g`` are room for one gradient each. What is added to: ``counts`` (N_BINS,), ``raw`` and ``unit`` (window,
-    columns, width).
+    ``of_x`` and ``g`` are room for one gradient each. What is added to: ``counts`` (2, N_BINS) of people's weights and of their
+    ``credits``, ``raw`` and ``unit`` (window, columns, width).
     """
     n, d, columns = offsets.shape[0] - 1, X.shape[1], factors.shape[1]
     width, window = raw.shape[2], raw.shape[0]
@@ -182,7 +182,8 @@ def dense_sums(  # type: ignore[no-untyped-def]
             for c in range(width):
                 squared += g[a, c] * g[a, c]
         b = bin_of(squared)
-        counts[b] += weights[j]
+        counts[0, b] += weights[j]
+        counts[1, b] += credits[j]
         if b > 0:
             at, inverse_norm = min(max(b - lowest, 0), window - 1), 1.0 / math.sqrt(squared)
             for a in range(columns):
@@ -193,10 +194,10 @@ def dense_sums(  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def sparse_sums(lane, indptr, indices, data, d, offsets, factors, constant, weights, lowest, window):  # type: ignore[no-untyped-def]
+def sparse_sums(lane, indptr, indices, data, d, offsets, factors, constant, weights, credits, lowest, window):  # type: ignore[no-untyped-def]
     """The same for sparse rows, one row for each feature, of the people of one lane."""
     n, columns, width = offsets.shape[0] - 1, factors.shape[1], d + (1 if constant != 0.0 else 0)
-    counts = np.zeros(N_BINS)
+    counts = np.zeros((2, N_BINS))
     raw, unit = np.zeros((window, width, columns)), np.zeros((window, width, columns))
     chunk_raw, chunk_unit = np.zeros((window, width, columns)), np.zeros((window, width, columns))
     most = 0
@@ -227,7 +228,8 @@ def sparse_sums(lane, indptr, indices, data, d, offsets, factors, constant, weig
                 for a in range(columns):
                     squared += g[touched[t], a] * g[touched[t], a]
             b = bin_of(squared)
-            counts[b] += weights[j]
+            counts[0, b] += weights[j]
+            counts[1, b] += credits[j]
             if b > 0:
                 into, inverse_norm = min(max(b - lowest, 0), window - 1), 1.0 / math.sqrt(squared)
                 for t in range(n_touched):
