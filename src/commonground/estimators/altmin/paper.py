@@ -15,9 +15,9 @@ With Δ = √(16 log(1/δ))/ε of Theorem 4.2 that is μ = √(1.75/16 · ε²/l
 quarters of a person's rows: the theorem. "epochs": everybody in each of T rounds, so Δ grows by √T, heads and systems from her
 first half: the experiments, whose 10 rows are too few for quarters.
 
-**Guarantee.** Unit: a person, replaced by any other, with at most ``rows_per_user`` rows. What reads data passes the gate: once the
-mean of people's normalised pairs (the start), and in each round everybody's system, its matrix and its vector apart, at the costs
-above; with groups each person is in one round. Clips and the number of rounds are settings. All else is made of these.
+**Guarantee.** Unit: a person, replaced by any other, with at most ``rows_per_user`` rows. What reads data passes the gate: once
+the sum of people's normalised pairs (the start), and in each round everybody's system, its matrix and its vector apart, at the
+costs above; with groups each person is in one round. Clips and the number of rounds are settings. All else is made of these.
 """
 
 import math

@@ -6,8 +6,8 @@ person's rows, final heads from the second half, the form of the printed noise l
 What cannot be done as printed: T rounds of two batches of b = ⌊m/2T⌋ rows "without replacement" need all m rows where the
 first half has m/2; and heads need b ≥ k, while m = 10 and T = 5 give b = 1 < k = 2.
 
-**Guarantee.** Unit: a person, replaced by any other. What reads data passes the gate: once the sum of people's pair matrices, each
-clipped to ψ_init (2ψ_init), at half of (ε, δ); in each round the sum of their gradients, each clipped to ψ (2ψ), all rounds
+**Guarantee.** Unit: a person, replaced by any other. What reads data passes the gate: once the sum of people's pair matrices,
+each clipped to ψ_init (2ψ_init), at half of (ε, δ); in each round the sum of their gradients, each clipped to ψ (2ψ), all rounds
 together at the other half. Clips, rates and the number of rounds are settings. All else is made of these.
 """
 
