@@ -179,7 +179,9 @@ def test_a_reservation_that_was_not_settled_on_the_way_is_settled_at_the_end(
     other = people.reserve(Budget(1.0, 1e-6), "somebody else's, of a process with the same number")
     monkeypatch.setattr(Reservation, "__exit__", lambda *_: None)
     monkeypatch.chdir(tmp_path)
-    Path("t.csv").write_text("user_id,a,b,c,y\n" + "".join(f"{i // 2},{i % 3},{i % 5},{i % 7},{i % 4}\n" for i in range(40)))
+    Path("t.csv").write_text(
+        "user_id,a,b,c,y\n" + "".join(f"{i // 2},{i % 3},{i % 5},{i % 7},{i % 4}\n" for i in range(40))
+    )
     paid = ["--ledger", "l.db", "--population", "p", "--rounds", "1", "--no-checkpoint"]
     monkeypatch.setattr("sys.argv", ["commonground", "train", "t.csv", "--out", "b", "--json", *paid])
     with pytest.raises(SystemExit) as stop:
