@@ -17,8 +17,10 @@ from typer.testing import CliRunner
 
 from commonground.cli.app import app
 from commonground.errors import InputError
+from commonground.heads import posterior
 from commonground.page.build import in_order, module, script
 from commonground.page.serve import server_of
+from commonground.statistics.kernels import posterior as kernels
 from made_boards import HOSTILE, a_board
 
 MODULES = Path(__file__).parents[2] / "src" / "commonground" / "page"
@@ -134,3 +136,13 @@ def test_it_is_served_to_this_machine_and_nothing_else_is() -> None:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/../pyproject.toml")
         missing.value.close()
         server.shutdown()
+
+
+def test_constants_of_posterior_heads_are_pythons() -> None:
+    """Numbers of the browser's arithmetic that Python's heads have, too; tests in a browser compare the answers."""
+    script = (Path(posterior.__file__).parents[1] / "page" / "posterior.js").read_text(encoding="utf-8")
+    written = {name: float(value) for name, value in re.findall(r"([A-Z_]+) = ([\d.e-]+)[,;]", script)}
+    assert written["NOISE_ROWS"] == posterior.NOISE_ROWS
+    assert written["USUAL"] == posterior.USUAL
+    assert written["MEAN_ROWS"] == posterior.PRIOR_ROWS
+    assert written["MOST_STEPS"] == kernels.MOST_STEPS

@@ -5,7 +5,7 @@
 import { backward, eigen, factor, forward, products } from "./linear.js";
 
 const NOISE_ROWS = 100; // rows that the common noise counts for against her own residuals
-const USUAL = 2, MEAN_ROWS = 4; // see surprise
+const USUAL = 3, MEAN_ROWS = 4; // see surprise
 const MOST_STEPS = 40, LONGEST_STEP = 3, AT_REST = 1e-9, FARTHEST = 40; // of Newton's, for yes-or-no labels
 
 function inverseFrom(L, q) {
