@@ -1,5 +1,6 @@
 """Ctrl-C, and being asked to end (SIGTERM), stop a command in order: one line, exit code 130 or 143, nothing left open."""
 
+import gc
 import signal
 import sys
 import threading
@@ -42,13 +43,19 @@ class Interrupts:
         """Do what was left for the end, once what was interrupted has let go of its locks.
 
         An interruption may come just after a ``with`` block was entered and before Python knows that it must be left; what it
-        holds, such as a transaction, is then left when the frames of the exception forget it.
+        holds, such as a transaction, is then left when the frames of the exceptions forget it, of their causes and of those that
+        they came upon; and what holds itself in a circle when the collector finds it.
         """
         self._ending = True
-        problem = sys.exception()
-        while problem is not None:
-            traceback.clear_frames(problem.__traceback__)
-            problem = problem.__cause__ or problem.__context__
+        problems, seen = [sys.exception()], set[int]()
+        while problems:
+            problem = problems.pop()
+            if problem is not None and id(problem) not in seen:
+                seen.add(id(problem))
+                traceback.clear_frames(problem.__traceback__)
+                problems += [problem.__cause__, problem.__context__]
+        del problem
+        gc.collect()
         while _to_do:
             _to_do.pop()()
 
