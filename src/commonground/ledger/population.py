@@ -15,10 +15,12 @@ So what is booked is never below what was released. An operator may settle a dea
 charged before it was made, so what was charged is enough. If the fit was not dead after all, its next charge is refused.
 """
 
+import gc
 import json
 import os
 import secrets
 import socket
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -232,6 +234,10 @@ class Reservation:
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
         # Also after an error: every release that was made has been charged, so the rest can go back.
+        if isinstance(problem, KeyboardInterrupt):
+            # It may have come just after a transaction was begun, which the frames below hold open until they forget it.
+            traceback.clear_frames(trace)
+            gc.collect()
         try:
             self.settle()
         except LedgerError as unsettled:
