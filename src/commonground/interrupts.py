@@ -1,6 +1,7 @@
 """Ctrl-C, and being asked to end (SIGTERM), stop a command in order: one line, exit code 130 or 143, nothing left open."""
 
 import gc
+import logging
 import signal
 import sys
 import threading
@@ -10,6 +11,7 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 _to_do: list[Callable[[], None]] = []  # before this process ends
+_connections = logging.getLogger("sqlalchemy.pool")  # says, with its traceback, what comes upon the closing of one
 
 
 def before_the_end(do: Callable[[], None]) -> None:
@@ -27,6 +29,7 @@ class Interrupts:
         self.signal: signal.Signals | None = None
         self._ending = False
         self._before: dict[signal.Signals, Any] = {}
+        self._heard = _connections.level
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():  # Python lets no other one decide about signals
@@ -37,6 +40,7 @@ class Interrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         self.signal = self.signal or signal.Signals(number)
         if not self._ending:
+            _connections.setLevel(logging.CRITICAL)  # that it was interrupted is said in one line
             raise KeyboardInterrupt
 
     def finish(self) -> None:
@@ -62,5 +66,6 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
+        _connections.setLevel(self._heard)
         for number, handler in self._before.items():
             signal.signal(number, handler)

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import re
 import signal
 import subprocess
@@ -211,3 +212,14 @@ def test_what_is_done_before_the_end_is_not_interrupted() -> None:
     assert both.signal is signal.SIGTERM
     assert signal.getsignal(signal.SIGTERM) is handler
     assert not interrupts._to_do
+
+
+def test_a_connection_whose_closing_is_interrupted_has_nothing_to_add() -> None:
+    """SQLAlchemy would log the interruption with its traceback."""
+    pool = logging.getLogger("sqlalchemy.pool.impl.QueuePool")
+    with Interrupts():
+        assert pool.isEnabledFor(logging.ERROR)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        assert not pool.isEnabledFor(logging.ERROR)
+    assert pool.isEnabledFor(logging.ERROR)

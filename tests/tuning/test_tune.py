@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.model_selection import ParameterGrid
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
@@ -120,11 +121,22 @@ def test_parts_add_up_to_no_more_than_the_whole() -> None:
         ({"colour": [1, 2]}, "has no parameter 'colour'"),
         ({"rank": [1]}, "1 candidates"),
         ({"rank": 1}, "grid must map"),
+        ({"rank": []}, "grid must map"),
+        ({"rank": "12"}, "grid must map"),
+        ({1: [0, 1]}, "grid must map"),
+        (7, "grid must map"),
     ],
 )
 def test_what_must_not_be_searched_for_is_refused(grid: Any, why: str) -> None:
     with pytest.raises(InputError, match=why):
         cg.tune(MODEL, grid, people(50), 1.0)
+
+
+@pytest.mark.parametrize(
+    "grid", [{"rank": [2, 1], "fit_intercept": (True, False)}, [{"rank": [1, 2]}, {"n_rounds": [3]}, {}]]
+)
+def test_candidates_come_in_scikit_learns_order(grid: Any) -> None:
+    assert candidates_in(MODEL, grid) == list(ParameterGrid(grid))
 
 
 def test_whom_it_cannot_be_run_on_is_said() -> None:

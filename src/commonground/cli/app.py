@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from commonground.cli import options
-from commonground.cli.lazy import new_app
+from commonground.cli.lazy import new_app, putting_off
 from commonground.cli.options import nothing_printed_yet, print_json, print_json_error, rank_in
 from commonground.errors import (
     BudgetError,
@@ -289,7 +289,7 @@ def main() -> None:
     """Entry point: a person's mistake is one clear line and an exit code of its own; a traceback means a bug of ours."""
     as_json = "--json" in sys.argv
     nothing_printed_yet()
-    with warnings.catch_warnings(), Interrupts() as interrupts:
+    with warnings.catch_warnings(), putting_off(), Interrupts() as interrupts:
         for ours in WARNINGS:
             warnings.simplefilter("always", ours)
         warnings.showwarning = lambda message, *_: to_people.print(

@@ -1,7 +1,13 @@
-"""What `commonground --help` says, and commands that are loaded when they are asked for."""
+"""What `commonground --help` says, and commands and libraries that are loaded when they are asked for."""
 
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
+from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import version
+from importlib.util import LazyLoader
+from types import ModuleType
 from typing import Annotated, Any
 
 import typer
@@ -48,6 +54,35 @@ _ELSEWHERE = {
     "federate": ("federate", "federate_app"),
     "keys": ("signing", "keys_app"),
 }
+
+# What libraries load with themselves and hardly use: scikit-learn scipy.stats, SciPy every public name of NumPy.
+_PUT_OFF = ("scipy.stats", "numpy.f2py", "numpy.testing")
+
+
+class _LoadedWhenUsed:
+    """Finds these modules, and leaves them empty until something in them is asked for."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        found = PathFinder.find_spec(name, path, target) if name in _PUT_OFF else None
+        if found is not None and found.loader is not None:
+            found.loader = LazyLoader(found.loader)
+        return found
+
+
+@contextmanager
+def putting_off() -> Iterator[None]:
+    """Of libraries that are loaded meanwhile, no more than a command needs; for a process that is ours.
+
+    Yields
+    ------
+    None
+    """
+    sys.meta_path.insert(0, _LoadedWhenUsed)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(_LoadedWhenUsed)
 
 
 class LoadedWhenAsked(TyperGroup):

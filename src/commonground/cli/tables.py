@@ -1,5 +1,6 @@
 """A table of a person's own, as the commands read it: by its schema where there is one."""
 
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from commonground.data.schema import Schema
 from commonground.data.schema_column import Column
 from commonground.data.tables import column_names
 from commonground.data.users import Users
-from commonground.errors import InputError
+from commonground.errors import InputError, PrivacyWarning, TableWarning
 
 
 def people_of_table(
@@ -36,9 +37,12 @@ def people_of_table(
             raise InputError(f"--schema says what every column is; leave out {', '.join(wrong)}.")
         return Users.from_table(table, schema=Schema.read(schema), budget=budget, **how)
     user, label, chosen = user or "user_id", label or "y", split(features)
-    users = Users.from_table(
-        table, user=user, label=label, features=chosen, item=item, items=lines_in(items), budget=budget, **how
-    )
+    with warnings.catch_warnings():  # commands that train look themselves, at tables with a schema, too
+        warnings.simplefilter("ignore", PrivacyWarning)
+        warnings.simplefilter("ignore", TableWarning)
+        users = Users.from_table(
+            table, user=user, label=label, features=chosen, item=item, items=lines_in(items), budget=budget, **how
+        )
     if label_range is None:
         return users
     if item is not None:

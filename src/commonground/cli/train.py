@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
@@ -31,7 +31,9 @@ from commonground.estimators.fedrep.start import start_from
 from commonground.estimators.scales import advice
 from commonground.gate.journal import Journal
 from commonground.ledger import PersonalLedger
-from commonground.ledger import Population as LedgerPopulation
+
+if TYPE_CHECKING:
+    from commonground.ledger import Population as LedgerPopulation
 
 STAND_INS = 200  # made-up people, for whom a dry run is fitted
 
@@ -101,7 +103,7 @@ class DryRun:
     model: Any
     people: Population
     out: Path
-    payer: LedgerPopulation | None
+    payer: "LedgerPopulation | None"
     verdict: bool | None
     start: Billboard | None = None
 
@@ -207,7 +209,7 @@ def _with_classes(people: Users, n_classes: int) -> Users:
 
 
 def look_first(
-    model: Any, people: Population, out: Path, payer: LedgerPopulation | None, start: Billboard | None = None, *,
+    model: Any, people: Population, out: Path, payer: "LedgerPopulation | None", start: Billboard | None = None, *,
     any_scales: bool, useless: bool,
 ) -> DryRun:  # fmt: skip
     """All that can be said before anything is spent; refusals are errors."""
@@ -224,7 +226,7 @@ def look_first(
 def fitted(
     model: Any,
     people: Population,
-    payer: LedgerPopulation | None,
+    payer: "LedgerPopulation | None",
     any_scales: bool,
     journal: Journal | None,
     start: Billboard | None,

@@ -1,9 +1,11 @@
 """All that is wrong with a table that has no schema, at once. For the operator; what a cell holds is never told."""
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from commonground.data.columns import CellError
@@ -11,7 +13,7 @@ from commonground.data.csv import guess_csv_schema
 from commonground.data.profile import Profile, profile, profiles
 from commonground.data.sources import is_path
 from commonground.data.stores import Table
-from commonground.errors import InputError
+from commonground.errors import InputError, TableWarning
 
 ROWS_FOR_IDS = 100_000  # the first, in which whole numbers that all differ are looked for
 WHAT_HELPS = (
@@ -84,10 +86,26 @@ def refuse_ids_among(columns: Sequence[str], table: Table, source: Any) -> None:
     if not whole:
         return
     first = next(iter(table.source.batches(whole, ROWS_FOR_IDS)), None)
-    found = [] if first is None else [profile(name, first.column(name)) for name in whole]
-    lines = [line for one in found if one.is_index or one.is_id for line in _of_column(one, named=False)]
+    lines = [] if first is None else _ids_among({name: first.column(name) for name in whole})
     if lines:
         raise problems_error(lines)
+
+
+def warn_of_ids_in(frame: Any) -> None:
+    """Somebody chose the columns of a DataFrame, and perhaps took one too many."""
+    columns = {name: np.asarray(frame[name][:ROWS_FOR_IDS]) for name in frame.columns}
+    lines = _ids_among({name: pa.array(cells) for name, cells in columns.items() if cells.dtype.kind in "iu"})
+    if lines:
+        warnings.warn(
+            f"{'; '.join(lines)}. Leave out what is no feature, or say that it is one: feature_names=[...].",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
+def _ids_among(whole: Mapping[str, Any]) -> list[str]:
+    found = [profile(name, cells) for name, cells in whole.items()]
+    return [line for one in found if one.is_index or one.is_id for line in _of_column(one, named=False)]
 
 
 def guessed_types(source: Any) -> pa.Schema | None:

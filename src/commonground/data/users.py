@@ -16,10 +16,11 @@ from scipy import sparse
 
 from commonground.data.arrays import as_numbers, one_array, two_dimensional
 from commonground.data.columns import CellError, require_finite, require_unique
+from commonground.data.first_look import look_at_table
 from commonground.data.ids import People, as_id_batches, find_people, is_column, plain_list, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
 from commonground.data.population import Block, Population, Sum, Summable
-from commonground.data.problems import problems_error, problems_of, refuse_ids_among, tells_more
+from commonground.data.problems import problems_error, problems_of, refuse_ids_among, tells_more, warn_of_ids_in
 from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
 from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
@@ -106,7 +107,8 @@ class Users(Population):
         """Rows in any order. Ids may be numbers, text, bytes, UUIDs, tuples or a mixture; equal ids are one person.
 
         X stays float32 if it is, else becomes float64; a C-contiguous X whose rows are grouped is not copied. A matrix of
-        scipy.sparse stays sparse. Feature names are those given, else those of a DataFrame.
+        scipy.sparse stays sparse. Feature names are those given, else those of a DataFrame, whose columns are then looked at
+        (``data.first_look``): what seems an index or an id, or is the same in all rows, is a warning.
 
         Parameters
         ----------
@@ -131,7 +133,8 @@ class Users(Population):
             users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
             return users
         matrix = two_dimensional(X)
-        if feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None])):
+        named_by_frame = feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None]))
+        if named_by_frame:
             feature_names = list(X.columns)
         if feature_names is not None:
             require_unique(feature_names, "feature_names")
@@ -158,7 +161,11 @@ class Users(Population):
             order = np.argsort(np.concatenate(list(row_places(people, id_batches, "user_ids"))))
             matrix, label = matrix[order], label[order]
         kept = SparseRows if is_sparse else MemoryRows
-        return cls(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
+        users = cls(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
+        if named_by_frame:
+            warn_of_ids_in(X)
+            look_at_table(users)
+        return users
 
     @classmethod
     def from_table(
@@ -190,7 +197,8 @@ class Users(Population):
         user, label : str, default="user_id" and "y"
             The columns of ids and of labels.
         features : sequence of str or None, default=None
-            None takes every other column; whole numbers that look like an index or an id are then refused by name.
+            None takes every other column; whole numbers that look like an index or an id are then refused by name, as are ids
+            that differ by blanks alone; what else is hardly meant is a warning (``data.first_look``).
         item : str or None, default=None
             A column of item ids, which becomes the only feature, one-hot and sparse: a row is one person's rating of one item.
             Such tables are held in memory, a few bytes a row.
@@ -264,6 +272,8 @@ class Users(Population):
             if isinstance(error, OSError) and error.errno == errno.ENOSPC:
                 raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
             raise
+        if all_others and not users.streamed:
+            look_at_table(users)
         if budget is not None:
             users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
         return users

@@ -55,13 +55,9 @@ class Checkpoint:
         ledger: Ledger | SharedLedger | None,
         reserve: Callable[[], Any],
     ) -> None:
-        from commonground.ledger import Population as LedgerPopulation
-
-        if ledger is not None and not isinstance(ledger, LedgerPopulation):
-            raise InputError("checkpoint= goes with the population of a DurableLedger, or with no ledger.")
+        self._payer = None if ledger is None else _population(ledger)
         self._ours = not isinstance(place, Journal)
         self.journal = place if isinstance(place, Journal) else Journal(place)
-        self._payer: LedgerPopulation | None = ledger
         self._description, self._reserve = description, reserve
         self._book: Reservation | None = None
 
@@ -194,3 +190,12 @@ def _checksum(values: Any) -> str | None:
     array = np.asarray(values)
     octets = array.tobytes() if array.dtype.kind in "iuf" else "\0".join(map(str, array.tolist())).encode()
     return hashlib.sha256(array.dtype.kind.encode() + octets).hexdigest()[:16]
+
+
+def _population(ledger: Ledger | SharedLedger) -> "LedgerPopulation":
+    """Who pays; only then is a database loaded."""
+    from commonground.ledger import Population as LedgerPopulation
+
+    if not isinstance(ledger, LedgerPopulation):
+        raise InputError("checkpoint= goes with the population of a DurableLedger, or with no ledger.")
+    return ledger

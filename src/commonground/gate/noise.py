@@ -185,20 +185,20 @@ def _random_bits(size: int, source: Randomness) -> np.ndarray:
 
 @functools.lru_cache(maxsize=64)
 def _opendp_gaussian(size: int) -> Any:
-    import opendp.prelude as dp
+    from opendp import domains, measurements, metrics, mod  # not its prelude, which loads half of scikit-learn
 
-    dp.enable_features("contrib")
-    domain = dp.vector_domain(dp.atom_domain(T=float, nan=False), size=size)
-    return dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=1.0, k=_GRANULARITY)
+    mod.enable_features("contrib")
+    domain = domains.vector_domain(domains.atom_domain(T=float, nan=False), size=size)
+    return measurements.make_gaussian(domain, metrics.l2_distance(T=float), scale=1.0, k=_GRANULARITY)
 
 
 @functools.lru_cache(maxsize=64)
 def _opendp_noisy_min(scale: float) -> Any:
-    import opendp.prelude as dp
+    from opendp import domains, measurements, measures, metrics, mod
 
-    dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.linf_distance(T="i64")
-    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale, negate=True)
+    mod.enable_features("contrib")
+    space = domains.vector_domain(domains.atom_domain(T="i64")), metrics.linf_distance(T="i64")
+    return measurements.make_noisy_max(*space, measures.zero_concentrated_divergence(), scale=scale, negate=True)
 
 
 @functools.lru_cache(maxsize=1)

@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
 
 from commonground.errors import InputError
 from commonground.estimators.fedrep import PrivateFedRep
@@ -45,10 +46,13 @@ def candidates_in(
     estimator: Any, grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
 ) -> list[dict[str, Any]]:
     """Every combination, in scikit-learn's order; what must not be searched for is an error."""
-    try:
-        found = [dict(one) for one in ParameterGrid(grid)]
-    except (TypeError, ValueError) as problem:
-        raise InputError(f"grid must map names of parameters to lists of values, got {grid!r} ({problem}).") from None
+    grids = grid if isinstance(grid, list | tuple) else [grid]
+    if not all(map(_is_grid, grids)):
+        raise InputError(f"grid must map names of parameters to lists of values, at least one each; got {grid!r}.")
+    found = []
+    for one in grids:
+        names = sorted(one)
+        found += [dict(zip(names, values, strict=True)) for values in product(*(one[name] for name in names))]
     if not 2 <= len(found) <= MOST_CANDIDATES:
         raise InputError(
             f"the grid has {len(found)} candidates; give 2 to {MOST_CANDIDATES}. One alone needs no search: fit it."
@@ -62,6 +66,13 @@ def candidates_in(
         if name in NOT_TO_CHOOSE:
             raise InputError(f"{name!r} cannot be searched for: {NOT_TO_CHOOSE[name]}.")
     return found
+
+
+def _is_grid(given: Any) -> bool:
+    return isinstance(given, Mapping) and all(
+        isinstance(name, str) and isinstance(values, list | tuple | range | np.ndarray) and len(values)
+        for name, values in given.items()
+    )
 
 
 def groups_of(estimator: Any, candidates: list[dict[str, Any]]) -> list[Group]:
