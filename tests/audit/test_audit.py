@@ -35,10 +35,12 @@ from commonground.cli import app as cli
 from commonground.clipping.sums import SizeCounts
 from commonground.errors import InputError
 from commonground.estimators import personal_ridge
+from commonground.estimators.fedrep import default
 from commonground.gate import gate as gate_module
 from commonground.gate import randomness_from
 from commonground.gate.release import release
 from commonground.heads.table import HeadTable, OwnModels
+from commonground.steps.rows import release_full_rows
 
 pytestmark = pytest.mark.slow
 
@@ -179,6 +181,30 @@ def test_whoever_is_replaced_everything_that_is_not_noised_keeps_every_bit(recip
         warnings.simplefilter("ignore", cg.errors.RecipeWarning)
         found = {pair: audit_exactly(RECIPES[recipe].at(claim), neighbours(pair, 40, 9, 2)) for pair in STRANGE}
     assert {pair: one for pair, one in found.items() if one.refuted} == {}
+
+
+# So large an ε that the numbers of rows of forty people stand out of the noise: at others they are not released, nor audited.
+BY_ROWS = Claim(1500.0, rank=2, n_rounds=2)
+
+
+@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-refit", "fedrep-sparse", "federation-server", "federation-nodes"])
+def test_where_people_count_by_their_rows_no_sum_moves_too_far_and_others_keep_every_bit(recipe: str) -> None:
+    fit = RECIPES[recipe].at(BY_ROWS)
+    transcript = record(fit, neighbours("more-rows", 40, 9, 2).with_target, 0, TARGET)
+    assert "rows of people" in [event.name for event in transcript.events]
+    found = {pair: audit_exactly(fit, neighbours(pair, 40, 9, 2)) for pair in ("aligned", "one-row", "more-rows")}
+    assert {pair: one for pair, one in found.items() if one.refuted} == {}
+
+
+def test_numbers_of_rows_that_are_read_past_the_gate_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thirteen rows in place of six, of one person: by the most rows that anybody has, all others would count less."""
+
+    def unpaid(users: Any, gate: Any, mu: float) -> float:
+        release_full_rows(users, gate, mu)
+        return float(users.max_rows_per_user)
+
+    monkeypatch.setattr(default, "release_full_rows", unpaid)
+    assert audit_exactly(RECIPES["fedrep"].at(BY_ROWS), neighbours("more-rows", 40, 9, 2)).refuted
 
 
 @pytest.mark.parametrize("owners", OWNERS_RECIPES)

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import betaincinv, ndtr, ndtri
-from scipy.stats import binom
 
 from commonground.accounting.gaussian import gaussian_epsilon
 
@@ -207,6 +206,8 @@ def one_run_p_value(canaries: int, guesses: int, correct: int, epsilon: float, d
     >>> one_run_p_value(canaries=10, guesses=10, correct=10, epsilon=0.0, delta=0.0) == 2.0**-10
     True
     """
+    from scipy.stats import binom  # a second to load, and for audits in one run alone
+
     assert 0 <= correct <= guesses <= canaries
     success = 1.0 / (1.0 + math.exp(-epsilon))
     tail = float(binom.sf(correct - 1, guesses, success))

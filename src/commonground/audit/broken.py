@@ -22,6 +22,7 @@ from commonground.data.population import Block
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate, Release
 from commonground.statistics.directions import Directions
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.paper.altmin import NormalisedPairs
 from commonground.statistics.paper.fedrep import Pairs
@@ -76,9 +77,9 @@ def unclipped_init() -> Iterator[None]:
     """The initial embedding adds up people's own coefficients instead of unit vectors; the paper's pairs go unclipped."""
     of_pairs, of_normalised = Pairs.of, NormalisedPairs.of
 
-    def raw_directions(asked: Directions, block: Block) -> DirectionSums:
-        people = zip(block.offsets[:-1], block.offsets[1:], strict=True)
-        theta = [np.linalg.lstsq(block.X[lo:hi], block.y[lo:hi], rcond=None)[0] for lo, hi in people]
+    def raw_directions(asked: Directions, block: Block, coordinates: Coordinates) -> DirectionSums:
+        X, people = coordinates.rows(block.X), zip(block.offsets[:-1], block.offsets[1:], strict=True)
+        theta = [np.linalg.lstsq(X[lo:hi], block.y[lo:hi], rcond=None)[0] for lo, hi in people]
         return DirectionSums(np.transpose(theta) @ np.array(theta), 1.0, block.n_users)
 
     def raw_pairs(asked: Pairs, block: Block) -> ClippedSums:
@@ -89,7 +90,7 @@ def unclipped_init() -> Iterator[None]:
         return replace(of_normalised(replace(asked, zeta=1e150), block), clip_norm=bounded.clip_norm)
 
     with (
-        _instead(Directions, "of", raw_directions),
+        _instead(Directions, "of_coordinates", raw_directions),
         _instead(Pairs, "of", raw_pairs),
         _instead(NormalisedPairs, "of", raw_normalised_pairs),
     ):
