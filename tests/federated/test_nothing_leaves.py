@@ -2,7 +2,7 @@
 
 Everybody's cells and heads are looked for as 64-bit numbers at every byte, the canary's (``test_numbers_that_leave``) also as
 text and as numbers of other kinds. Under trust="nodes" the exact sums are secret, too. A false alarm of the first search
-needs 64 random bits to agree, about 1e-8 for all messages; the second one runs on seeded noise.
+needs 64 random bits to agree, about 1e-8 for all messages; of the second one 1e-6 (``Secrets``).
 """
 
 from dataclasses import replace
@@ -89,7 +89,7 @@ def test_the_search_would_find_it(leak: str, tmp_path: Path, monkeypatch: pytest
         assert numbers_in(message, training.secrets) == {x for x in hidden if x != round(x)}
         if person == "canary":
             assert training.canary.found_in(message) & hidden
-            assert training.canary.found_in(as_bytes(pack({"reason": f"failed on {value[0]:.6g}"})))
+            assert training.canary.found_in(as_bytes(pack({"reason": f"failed on {value[0]:.5e}"})))
 
 
 def test_a_private_object_does_not_show_what_it_holds() -> None:
