@@ -42,6 +42,22 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     return decorate
 
 
+def subkernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """``numba.njit`` for what only other compiled code calls: without the wrappers that Python would call it by.
+
+    Parameters
+    ----------
+    **options
+        Of ``numba.njit``.
+
+    Returns
+    -------
+    callable
+        A decorator.
+    """
+    return njit(no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+
+
 def _say_so_once() -> None:
     global _said_so
     if not _said_so:

@@ -52,6 +52,7 @@ SUBSPACES = random_subspaces(20, D, 2, public_generator(0, "tests"))
 SPACES = random_subspaces(20, 4, 3, public_generator(1, "tests"))
 M = sign_projection(4, D, public_generator(2, "tests"))
 T = np.random.default_rng(7).standard_normal((D, D))
+SCALES = np.linspace(0.2, 5.0, D)
 LOWEST = 121 - WINDOW // 2  # a window around contributions of norm one
 
 LOW, HIGH = np.full(D, -1.0), np.full(D, 2.0)
@@ -165,7 +166,22 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "posterior gradients of log-odds": lambda b: (
         PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST).of(b).clipped_at(118, "g")
     ),
+    "posterior gradient sizes of log-odds": lambda b: (
+        PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST, 3.5).of(b).whole_histogram("h")
+    ),
+    "posterior gradients of the mean of log-odds": lambda b: (
+        PosteriorGradients(LOG_ODDS, True, 20.0, LOWEST).of(b).clipped_at(118, "m")
+    ),
+    "posterior gradients of log-odds about a centre": lambda b: (
+        InCoordinates(T, PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST), W0).of(b).clipped_at(118, "g")
+    ),
     "posterior moments of log-odds": lambda b: PosteriorMoments(LOG_ODDS).of(b).bounded("p"),
+    "posterior gradients about a centre, embedding": lambda b: (
+        InCoordinates(T, PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST), W0).of(b).clipped_at(121, "g")
+    ),
+    "posterior gradients in other scales": lambda b: (
+        InCoordinates(SCALES, PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST), W0).of(b).clipped_at(118, "m")
+    ),
     "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b).bounded("p"),
     "posterior moments, little noise": lambda b: PosteriorMoments(replace(WITH_PRIOR, noise=1e-9)).of(b).bounded("p"),
     "class gradients": lambda b: ClassGradients(CLASSES, 0.5, LOWEST).of(classed(b)).clipped_at(118, "c"),

@@ -64,7 +64,7 @@ def places_in(package: Path) -> dict[str, Place]:
                     | ast.ClassDef(name=name, decorator_list=decorators)
                 ):
                     compiled = bool(compiled_class) or any(
-                        re.search(r"\b(njit|kernel)\b", ast.unparse(decorator)) for decorator in decorators
+                        re.search(r"\b(njit|kernel|subkernel)\b", ast.unparse(decorator)) for decorator in decorators
                     )
                     first = min(each.lineno for each in (node, *decorators))
                     found[f"{prefix}.{name}"] = Place(file, first, node.end_lineno or first, compiled)

@@ -9,7 +9,7 @@ from commonground.heads.convex import fit_convex_heads
 from commonground.statistics.convex_gradients import ConvexGradients
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW
-from commonground.statistics.kernels.gradients import TINY_RIDGE
+from commonground.statistics.kernels.person import TINY_RIDGE
 from commonground.statistics.paper.altmin import NormalisedPairs, System
 from commonground.statistics.statistic import SharedModel
 from populations import ragged_block

@@ -7,6 +7,7 @@ from commonground.data.users import Block
 from commonground.statistics import coordinates
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.statistic import SharedModel
 from populations import ragged_block
 
@@ -66,8 +67,9 @@ def test_sums_in_coordinates_are_those_of_transformed_rows(
 def test_a_row_is_transformed_alike_wherever_it_stands() -> None:
     """To the last bit: else a person with more rows would move everybody after her."""
     rng = np.random.default_rng(0)
-    X, columns = rng.standard_normal((1001, 51)).astype(np.float32), rng.standard_normal((51, 51)).astype(np.float32)
-    whole = coordinates._transformed(X, columns)
-    for start in (1, 3, 500, 1000):
-        np.testing.assert_array_equal(coordinates._transformed(X[start:], columns), whole[start:])
-    np.testing.assert_allclose(whole, X @ columns, atol=1e-4)
+    X, T = rng.standard_normal((1001, 51)).astype(np.float32), rng.standard_normal((51, 51))
+    for seen, expected in ((Coordinates(T, T[0]), (X - T[0]) @ T.T), (Coordinates(T[1], T[0]), (X - T[0]) * T[1])):
+        whole = seen.rows(X)
+        for start in (1, 3, 500, 1000):
+            np.testing.assert_array_equal(seen.rows(X[start:]), whole[start:])
+        np.testing.assert_allclose(whole, expected, atol=1e-4)

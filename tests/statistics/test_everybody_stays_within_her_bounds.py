@@ -76,6 +76,7 @@ LAST = N_BINS - WINDOW
 U = np.linalg.qr(np.random.default_rng(5).standard_normal((D, 2)))[0]
 W0 = np.random.default_rng(6).standard_normal(D)
 T = np.random.default_rng(7).standard_normal((D, D))
+SCALES = np.linspace(0.2, 5.0, D)
 NOTHING = np.zeros((D, 0))
 SUBSPACES = random_subspaces(5, D, 2, public_generator(0, "tests"))
 SPACES = random_subspaces(5, 4, 3, public_generator(1, "tests"))
@@ -138,6 +139,18 @@ SUMS: dict[str, Callable[[Block], Any]] = {
         T, PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST), W0
     ).of(b),
     "posterior gradients of log-odds": lambda b: PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST).of(b),
+    "posterior gradients of the mean of log-odds": lambda b: PosteriorGradients(LOG_ODDS, True, 20.0, LOWEST, 3.5).of(
+        b
+    ),
+    "posterior gradients of log-odds about a centre": lambda b: InCoordinates(
+        T, PosteriorGradients(LOG_ODDS, False, 0.0, LOWEST), W0
+    ).of(b),
+    "posterior gradients about a centre, embedding": lambda b: InCoordinates(
+        T, PosteriorGradients(WITH_PRIOR, False, 0.5, LOWEST), W0
+    ).of(b),
+    "posterior gradients in other scales": lambda b: InCoordinates(
+        SCALES, PosteriorGradients(WITH_PRIOR, True, 0.5, LOWEST), W0
+    ).of(b),
     "posterior moments of log-odds": lambda b: PosteriorMoments(LOG_ODDS).of(b),
     "posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(b),
     "posterior moments, no heads": lambda b: PosteriorMoments(NO_HEADS).of(csr(b)),
@@ -196,6 +209,8 @@ def check_bins(sums: BinnedSums, weight: float) -> None:
     assert here.size == 1
     b = int(here[0])
     assert sums.counts[b] == weight
+    assert 0.0 <= sums.counted[b] <= weight
+    assert sums.counted.sum() == sums.counted[b]
     at = min(max(b - sums.lowest, 0), WINDOW - 1)
     for w in range(WINDOW):
         if b == 0 or w != at:

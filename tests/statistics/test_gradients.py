@@ -8,7 +8,7 @@ from commonground.data.users import Block
 from commonground.heads.halves import second_half_heads
 from commonground.statistics.directions import Directions, FeatureEnergies
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanGradients
-from commonground.statistics.kernels.gradients import TINY_RIDGE
+from commonground.statistics.kernels.person import TINY_RIDGE
 from commonground.statistics.paper.fedrep import BatchGradients, Pairs
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import SharedModel

@@ -32,7 +32,9 @@ def rounding_margin(n_users: int) -> float:
     Replacing one person can change the rounding of every partial sum after her. Sums are taken in chunks of CHUNK people,
     over the chunks of a block, over the blocks of a partition as a tree and over partitions as another one (``engines``), so an
     entry passes through at most CHUNK + n/CHUNK + 64 additions, each wrong by at most 2⁻⁵³ of a partial sum of norm at most
-    n·C, for both neighbours, wherever people are. The 1e-9 covers the rounding inside one contribution.
+    n·C, for both neighbours, wherever people are. Where people are added several at a time (moments, by at most 64 rows), there
+    are as many additions fewer, and the few inside a group are of partial sums of at most 64·C. The 1e-9 covers the rounding
+    inside one contribution.
     """
     return 1e-9 + 2.0**-52 * n_users * (CHUNK + n_users / CHUNK + 64)
 

@@ -47,6 +47,20 @@ def _add_by_size(contributions, raw, unit, squared, bins, weights, lowest):  # t
                 unit[at, c] += unit_part[at, c]
 
 
+@kernel(error_model="numpy")
+def _add_upper_squares(u, sums):  # type: ignore[no-untyped-def]
+    """sums += the upper half of Σ u uᵀ, four people at a time; their number is a multiple of four.
+
+    A library would do it on threads of its own, which get in the way of those that it is called from.
+    """
+    d = u.shape[1]
+    for j in range(0, u.shape[0], 4):
+        for a in range(d):
+            u0, u1, u2, u3 = u[j, a], u[j + 1, a], u[j + 2, a], u[j + 3, a]
+            for c in range(a, d):
+                sums[a, c] += (u0 * u[j, c] + u1 * u[j + 1, c]) + (u2 * u[j + 2, c] + u3 * u[j + 3, c])
+
+
 @dataclass(frozen=True, repr=False)
 class ScoreSums:
     """Σ_j score_j(candidate) over people, for scores between 0 and 1, in units of 2⁻³⁰; private.
@@ -200,9 +214,14 @@ class DirectionSums(PositiveSums):
         """Clip each row to norm one and add up the outer products, each times its person's weight."""
         factors = clip_factors(squared_norms(directions), 1.0)
         finite = np.where(factors[:, None] > 0.0, directions, 0.0)
-        inside = finite * (factors * np.sqrt(weights))[:, None]
-        chunks = (inside[start : start + CHUNK] for start in range(0, len(inside), CHUNK))
-        return cls(sum(chunk.T @ chunk for chunk in chunks), 1.0, len(inside))
+        n, d = directions.shape
+        inside, upper = np.zeros((-(-n // 4) * 4, d)), np.zeros((d, d))
+        inside[:n] = finite * (factors * np.sqrt(weights))[:, None]
+        for start in range(0, n, CHUNK):
+            part = np.zeros((d, d))
+            _add_upper_squares(inside[start : start + CHUNK], part)
+            upper += part
+        return cls(upper + np.triu(upper, 1).T, 1.0, n)
 
 
 class ConeSums(ClippedSums):

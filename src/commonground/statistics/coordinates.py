@@ -13,15 +13,19 @@ from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import BinnedSums, PositiveSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.embedding_moments import add_moment, moment_norm_squared
-from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.chunks import sum_over_chunks
 from commonground.statistics.kernels.coordinates import Coordinates
-from commonground.statistics.kernels.lanes import LANES
+from commonground.statistics.kernels.lanes import LANES, pointer, shifted
+from commonground.statistics.kernels.linear import add_moment, moment_norm_squared
+from commonground.statistics.kernels.person import FAST, gram_of
 from commonground.statistics.statistic import WINDOW, Flag, Statistic, Transform, Vector, WindowStart
 from commonground.threads import each
 
-_ROWS = 16384  # that one thread transforms at a time
-_PIECE = 16 * CHUNK  # people whose rows are transformed at once: a whole block would be copied
+_TOGETHER = 64  # rows of people whose moments are added at once
+_ROWS = 4096  # that one thread transforms at a time
+_PIECE = (
+    4 * CHUNK
+)  # people whose rows are transformed at once: a whole block would be copied, and not stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,18 +41,15 @@ class InCoordinates(Statistic[Any]):
         return self.statistic.innermost
 
     def of(self, block: Block) -> Any:
+        coordinates = Coordinates(self.transform, self.centre)
         if self.statistic.sees_through_coordinates and not block.sparse:
-            return self.statistic.of_coordinates(block, Coordinates(self.transform, self.centre))
-        columns = np.ascontiguousarray(self.transform.T, dtype=block.X.dtype)
+            return self.statistic.of_coordinates(block, coordinates)
         total = None
         for start in range(0, block.n_users, _PIECE):
             end = min(start + _PIECE, block.n_users)
             rows = slice(block.offsets[start], block.offsets[end])
-            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
-                X = block.X[rows] if self.centre is None else block.X[rows] - self.centre.astype(block.X.dtype)
-                Z = X * columns if columns.ndim == 1 else _in_threads(X, columns)
             piece = Block(
-                Z,
+                _in_threads(block.X[rows], coordinates),
                 block.y[rows],
                 block.offsets[start : end + 1] - block.offsets[start],
                 block.first + start,
@@ -60,34 +61,32 @@ class InCoordinates(Statistic[Any]):
         return total
 
 
-def _in_threads(X: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    pieces = each(lambda start: _transformed(X[start : start + _ROWS], columns), range(0, len(X), _ROWS))
-    return np.concatenate(pieces) if pieces else np.zeros_like(X)
+def _in_threads(X: np.ndarray, coordinates: Coordinates) -> np.ndarray:
+    made = each(lambda start: coordinates.rows(X[start : start + _ROWS]), range(0, len(X), _ROWS))
+    return np.concatenate(made) if made else np.zeros_like(X)
 
 
-@kernel()
-def _transformed(X, columns):  # type: ignore[no-untyped-def]
-    """X @ columns, each row by the same additions wherever it stands: a library may round by place, which others decide."""
-    Z = np.zeros_like(X)
-    for i in range(X.shape[0]):
-        for a in range(X.shape[1]):
-            x = X[i, a]
-            if x != 0.0:  # one-hot rows: one of d
-                for c in range(X.shape[1]):
-                    Z[i, c] += x * columns[a, c]
-    return Z
+@kernel(fastmath=FAST, error_model="numpy")
+def _in_order(values, n, k):  # type: ignore[no-untyped-def]
+    """The largest of the first n values that at most k are smaller than; only those between what is known are counted."""
+    low, high = -math.inf, math.inf
+    for i in range(n):
+        value, smaller = values[i], 0.0
+        if low < value < high:
+            for other in range(n):
+                smaller += 1.0 if values[other] < value else 0.0
+            if smaller <= k:
+                low = value
+            else:
+                high = value
+    return low
 
 
-@kernel(error_model="numpy", inline="always")
+@kernel(error_model="numpy")
 def _median(values, n):  # type: ignore[no-untyped-def]
-    """Of the first n values, which it sorts: a person has few features."""
-    for i in range(1, n):
-        value, at = values[i], i
-        while at > 0 and values[at - 1] > value:
-            values[at] = values[at - 1]
-            at -= 1
-        values[at] = value
-    return values[n // 2] if n % 2 else (values[n // 2 - 1] + values[n // 2]) / 2.0
+    """Of the first n values."""
+    lower = _in_order(values, n, (n - 1) // 2)
+    return lower if n % 2 else (lower + _in_order(values, n, n // 2)) / 2.0
 
 
 @kernel(error_model="numpy")
@@ -100,7 +99,7 @@ def _profiles(X, offsets, guess, local_intercept, profiles):  # type: ignore[no-
             energies[a], sums[a] = 0.0, 0.0
         for i in range(lo, hi):
             for a in range(d):
-                x = X[i, a]
+                x = np.float64(X[i, a])
                 sums[a] += x
                 energies[a] += x * x
         for a in range(d):
@@ -128,41 +127,58 @@ class ScaleProfiles(Statistic[BinnedSums]):
     """
 
     gives = BinnedSums
+    sees_through_coordinates = True
     octaves: Vector
     own_intercept: Flag
     lowest: WindowStart
 
-    def of(self, block: Block) -> BinnedSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
 
-        def of_chunk(some: Block) -> np.ndarray:
+        def of_chunk(some: Block) -> BinnedSums:
             profiles = np.zeros((some.n_users, some.X.shape[1]))
             _profiles(some.X, some.offsets, self.octaves, int(self.own_intercept), profiles)
-            return profiles
+            return BinnedSums.of(profiles[:, None, :], some.person_weights, self.lowest, WINDOW)
 
-        profiles = over_chunks(block, of_chunk)
-        return BinnedSums.of(profiles[:, None, :], block.person_weights, self.lowest, WINDOW)
+        return sum_over_chunks(block, of_chunk, coordinates)
 
 
-@kernel(error_model="numpy")
-def _moments(X, offsets, weights, local_intercept, R, sums):  # type: ignore[no-untyped-def]
-    n, d = offsets.shape[0] - 1, X.shape[1]
-    factor, factors = np.empty(1), np.empty(1)
+@kernel(fastmath=FAST, error_model="numpy")
+def _moments(X, offsets, weights, local_intercept, R, gram, sums):  # type: ignore[no-untyped-def]
+    """Rows of several people at a time, each person's times one factor: a sum of many rows is added to ``sums`` at once."""
+    n, d, width, height = offsets.shape[0] - 1, X.shape[1], R.shape[1], gram.shape[1]
+    one, factors, rows, used = np.ones(1), np.empty(1), pointer(R), 0
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        if m == 0 or weights[j] == 0.0:
+            continue
+        if used + m > _TOGETHER:  # whoever else is in the chunk: R is as long as the longest of them needs
+            add_moment(sums, R, used, one, factors)
+            used = 0
         for i in range(m):
             for c in range(d):
-                R[i, c] = X[lo + i, c]
+                R[used + i, c] = X[lo + i, c]
         if local_intercept:
             for c in range(d):
                 centre = 0.0
                 for i in range(m):
-                    centre += R[i, c]
+                    centre += R[used + i, c]
                 for i in range(m):
-                    R[i, c] -= centre / m
-        squared = moment_norm_squared(R, m, d)
+                    R[used + i, c] -= centre / m
+        squared = 0.0
+        if m <= d:
+            gram_of(shifted(rows, used * width), width, d, m - 1, pointer(gram), height)
+            for i in range(m):
+                for q in range(i + 1):
+                    squared += gram[i, q] * gram[i, q] * (1.0 if q == i else 2.0)
+        else:
+            squared = moment_norm_squared(R[used : used + m], m, d)
         if SMALLEST < squared < LARGEST:
-            factor[0] = math.sqrt(weights[j] / math.sqrt(squared))
-            add_moment(sums, R, m, factor, factors)
+            factor = math.sqrt(weights[j] / math.sqrt(squared))
+            for i in range(used, used + m):
+                for c in range(d):
+                    R[i, c] *= factor
+            used += m
+    add_moment(sums, R, used, one, factors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,17 +186,23 @@ class FeatureMoments(Statistic[PositiveSums]):
     """Person j sends X_jᵀX_j, scaled to Frobenius norm one; about its mean when she has an intercept of her own."""
 
     gives = PositiveSums
+    sees_through_coordinates = True
     own_intercept: Flag
 
-    def of(self, block: Block) -> PositiveSums:
-        d, max_rows = block.X.shape[1], int(np.diff(block.offsets).max())
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> PositiveSums:
+        d = block.X.shape[1]
         width = -(-d // LANES) * LANES
 
-        def of_chunk(some: Block) -> np.ndarray:
-            R, sums = np.zeros((max_rows, width)), np.zeros((1, width, width))
-            _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), R, sums)
-            return sums
+        def of_chunk(some: Block) -> PositiveSums:
+            most = int(np.diff(some.offsets).max())
+            height = -(-(min(most, d) + 1) // 4) * 4
+            R, gram, sums = (
+                np.zeros((max(most, _TOGETHER) + 4, width)),
+                np.empty((height, height)),
+                np.zeros((1, width, width)),
+            )
+            _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), R, gram, sums)
+            upper = np.triu(sums[0, :d, :d])
+            return PositiveSums(upper + np.triu(upper, 1).T, 1.0, some.n_users)
 
-        sums = over_chunks(block, of_chunk).sum(axis=0)
-        upper = np.triu(sums[:d, :d])
-        return PositiveSums(upper + np.triu(upper, 1).T, 1.0, block.n_users)
+        return sum_over_chunks(block, of_chunk, coordinates)

@@ -14,7 +14,11 @@ from commonground.clipping.grid import N_BINS, bin_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.chunks import sum_over_chunks
+from commonground.statistics.kernels.coordinates import Coordinates
+from commonground.statistics.kernels.lanes import LANES, pointer
+from commonground.statistics.kernels.linear import add_moment, centre_in_place, solve_in_place
+from commonground.statistics.kernels.person import FAST, gram_of
 from commonground.statistics.sparse_features import sparse_energy_counts
 from commonground.statistics.statistic import Flag, Frame, SharedModel, Statistic
 
@@ -22,84 +26,51 @@ _LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
 
 
-@kernel()
-def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
-    """Cholesky without LAPACK, which would raise on one person's strange rows and stop everybody's training."""
-    size = rhs.shape[0]
-    for c in range(size):
-        for b in range(c):
-            gram[c, c] -= gram[c, b] * gram[c, b]
-            rhs[c] -= gram[c, b] * rhs[b]
-        if not gram[c, c] > 0.0:
-            return False
-        gram[c, c] = math.sqrt(gram[c, c])
-        rhs[c] /= gram[c, c]
-        for q in range(c + 1, size):
-            for b in range(c):
-                gram[q, c] -= gram[q, b] * gram[c, b]
-            gram[q, c] /= gram[c, c]
-    for c in range(size - 1, -1, -1):
-        for b in range(c + 1, size):
-            rhs[c] -= gram[b, c] * rhs[b]
-        rhs[c] /= gram[c, c]
-    return True
-
-
-@kernel(error_model="numpy", inline="always")
-def centre_in_place(rows, labels, m):  # type: ignore[no-untyped-def]
-    """Take their means out of the columns of the first m rows, and out of their labels: an intercept of her own."""
-    mean = 0.0
-    for i in range(m):
-        mean += labels[i]
-    mean /= m
-    for i in range(m):
-        labels[i] -= mean
-    for a in range(rows.shape[1]):
-        mean = 0.0
-        for i in range(m):
-            mean += rows[i, a]
-        mean /= m
-        for i in range(m):
-            rows[i, a] -= mean
-
-
-@kernel(error_model="numpy")
-def _directions(X, y, offsets, w, intercept, local_intercept, directions):  # type: ignore[no-untyped-def]
+@kernel(fastmath=FAST, error_model="numpy")
+def _directions(X, y, offsets, w, intercept, local_intercept, R, labels, gram, moment, directions):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
+    one, factors, theta = np.ones(1), np.empty(1), np.empty(d)
     for j in range(n):
-        lo, hi = offsets[j], offsets[j + 1]
-        m = hi - lo
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
         if m - local_intercept < 1:
             continue
-        rows, labels = np.empty((m, d)), np.empty(m)
         for i in range(m):
-            labels[i] = y[lo + i] - intercept
+            shared = intercept
             for a in range(d):
-                rows[i, a] = X[lo + i, a]
-                labels[i] -= rows[i, a] * w[a]
+                R[i, a] = X[lo + i, a]
+                shared += R[i, a] * w[a]
+            labels[i] = y[lo + i] - shared
         if local_intercept:
-            centre_in_place(rows, labels, m)
+            centre_in_place(R, labels, m)
         energy = 0.0
         for i in range(m):
             for a in range(d):
-                energy += rows[i, a] * rows[i, a]
+                energy += R[i, a] * R[i, a]
         if not (energy > 0.0 and energy < math.inf):
             continue
         size = min(m, d)
-        gram, theta, columns = np.empty((size, size)), np.empty(d), rows.T
+        for a in range(d):
+            theta[a] = 0.0
         if m <= d:
-            np.dot(rows, columns, gram)
+            gram_of(pointer(R), R.shape[1], d, m - 1, pointer(gram), gram.shape[1])
         else:
-            np.dot(columns, rows, gram)
+            for a in range(R.shape[1]):
+                for c in range(R.shape[1]):
+                    moment[0, a, c] = 0.0
+            add_moment(moment, R, m, one, factors)
+            for a in range(d):
+                for c in range(a + 1):
+                    gram[a, c] = moment[0, c, a]
+                for i in range(m):
+                    theta[a] += R[i, a] * labels[i]
         for i in range(size):
             gram[i, i] += _RIDGE * energy / size
-        solution = labels
-        if m > d:
-            solution = np.dot(columns, labels, theta)
-        if not solve_in_place(gram, solution):
+        if not solve_in_place(gram, labels[:m] if m <= d else theta):
             continue
         if m <= d:
-            np.dot(columns, solution, theta)
+            for i in range(m):
+                for a in range(d):
+                    theta[a] += R[i, a] * labels[i]
         norm = 0.0
         for a in range(d):
             norm += theta[a] * theta[a]
@@ -115,22 +86,25 @@ class Directions(Statistic[DirectionSums]):
 
     gives = DirectionSums
     takes_no_directions = True
+    sees_through_coordinates = True
     model: SharedModel
 
-    def of(self, block: Block) -> DirectionSums:
-        return DirectionSums.of(self._of_people(block), block.person_weights)
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> DirectionSums:
+        return sum_over_chunks(
+            block, lambda some: DirectionSums.of(self._of_people(some), some.person_weights), coordinates
+        )
 
-    def _of_people(self, block: Block) -> np.ndarray:
-        model = self.model
-
-        def of_chunk(some: Block) -> np.ndarray:
-            directions, intercepts = np.zeros((some.n_users, some.X.shape[1])), (model.intercept, model.own_intercept)
-            _directions(
-                some.X, some.y, some.offsets, model.slopes, float(intercepts[0]), int(intercepts[1]), directions
-            )
-            return directions
-
-        return np.asarray(over_chunks(block, of_chunk))
+    def _of_people(self, some: Block) -> np.ndarray:
+        d, most = some.X.shape[1], int(np.diff(some.offsets).max())
+        width, height = (
+            -(-d // LANES) * LANES,
+            -(-(min(most, d) + 1) // 4) * 4,
+        )  # lanes of columns, and rows four by four
+        room = np.zeros((most + 4, width)), np.empty(most), np.empty((height, height)), np.empty((1, width, width))
+        directions, model = np.zeros((some.n_users, d)), self.model
+        y, intercept = some.y.astype(np.float64, copy=False), float(model.intercept)
+        _directions(some.X, y, some.offsets, model.slopes, intercept, int(model.own_intercept), *room, directions)
+        return directions
 
 
 @kernel(error_model="numpy")
@@ -157,8 +131,12 @@ class DirectionsWithin(Directions):
 
     subspace: Frame
 
-    def of(self, block: Block) -> DirectionSums:
-        return DirectionSums.of(_within(self._of_people(block), self.subspace), block.person_weights)
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> DirectionSums:
+
+        def of_chunk(some: Block) -> DirectionSums:
+            return DirectionSums.of(_within(self._of_people(some), self.subspace), some.person_weights)
+
+        return sum_over_chunks(block, of_chunk, coordinates)
 
 
 @kernel(error_model="numpy")
@@ -175,7 +153,7 @@ def _energy_bins(X, offsets, local_intercept, bins):  # type: ignore[no-untyped-
             sums[a] = 0.0
         for i in range(lo, hi):
             for a in range(d):
-                x = X[i, a]
+                x = np.float64(X[i, a])
                 sums[a] += x
                 energy += x * x
         if local_intercept:
@@ -191,16 +169,16 @@ class FeatureEnergies(Statistic[SizeCounts]):
     """How many people have which mean squared feature value (about their own mean, with an intercept of their own)."""
 
     gives = SizeCounts
+    sees_through_coordinates = True
     own_intercept: Flag
 
-    def of(self, block: Block) -> SizeCounts:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> SizeCounts:
         if block.sparse:
             return sparse_energy_counts(block, self.own_intercept)
 
-        def of_chunk(some: Block) -> np.ndarray:
+        def of_chunk(some: Block) -> SizeCounts:
             bins = np.zeros(some.n_users, np.int64)
             _energy_bins(some.X, some.offsets, int(self.own_intercept), bins)
-            return bins
+            return SizeCounts(np.bincount(bins, some.person_weights, minlength=N_BINS))
 
-        bins = over_chunks(block, of_chunk)
-        return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
+        return sum_over_chunks(block, of_chunk, coordinates)

@@ -7,7 +7,8 @@ import numpy as np
 from commonground.clipping.sums import BinnedSums
 from commonground.data.users import Block
 from commonground.statistics.kernels import gradients as kernels
-from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.chunks import over_chunks, sum_over_chunks
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.statistic import WINDOW, Number, SharedModel, Statistic, Vector, WindowStart
 
 
@@ -42,17 +43,17 @@ class MeanFeatures(Statistic[BinnedSums]):
     """Person j sends the mean of her rows."""
 
     gives = BinnedSums
+    sees_through_coordinates = True
     lowest: WindowStart
 
-    def of(self, block: Block) -> BinnedSums:
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
 
-        def of_chunk(some: Block) -> np.ndarray:
+        def of_chunk(some: Block) -> BinnedSums:
             means = np.zeros((some.n_users, some.X.shape[1]))
             kernels.mean_rows(some.X, some.offsets, means)
-            return means
+            return BinnedSums.of(means[:, None, :], some.person_weights, self.lowest, WINDOW)
 
-        means = over_chunks(block, of_chunk)
-        return BinnedSums.of(means[:, None, :], block.person_weights, self.lowest, WINDOW)
+        return sum_over_chunks(block, of_chunk, coordinates)
 
 
 @dataclass(frozen=True, eq=False)

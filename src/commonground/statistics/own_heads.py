@@ -11,9 +11,8 @@ from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bins_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.directions import centre_in_place
-from commonground.statistics.embedding_moments import head_in_place
 from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.linear import centre_in_place, head_in_place
 from commonground.statistics.statistic import SharedModel, Statistic
 
 

@@ -20,6 +20,7 @@ from commonground.data.population import Block
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.kernels.posterior import prior_factor
+from commonground.statistics.kernels.posterior_rounds import EMBEDDING, MEAN, MOMENTS, Question, chunk_sums
 from commonground.statistics.kernels.posterior_sums import (
     LANES,
     NOISE_WEIGHT,
@@ -83,8 +84,10 @@ class PosteriorGradients(Statistic[BinnedSums]):
     full_rows: Number = 1.0
 
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
-        read, columns = _reader(self.model, self.of_mean, coordinates), 1 if self.of_mean else self.model.rank
         full_rows = float(self.full_rows)
+        if not (block.sparse or self.model.log_odds):
+            return self._of_dense_labels(block, coordinates, full_rows)
+        read, columns = _reader(self.model, self.of_mean, coordinates), 1 if self.of_mean else self.model.rank
 
         def read_by_rows(some: Block) -> tuple[np.ndarray, np.ndarray]:
             factors, moments = read(some)
@@ -92,6 +95,16 @@ class PosteriorGradients(Statistic[BinnedSums]):
             return factors, moments
 
         return gradient_sums(block, read_by_rows, columns, float(self.constant), self.lowest, coordinates, full_rows)
+
+    def _of_dense_labels(self, block: Block, coordinates: Coordinates, full_rows: float) -> BinnedSums:
+        asked, dtype = MEAN if self.of_mean else EMBEDDING, block.X.dtype
+        question = Question.of(asked, self.model, coordinates, float(self.constant), 0.0, self.lowest, dtype)
+
+        def sums(some: Block) -> tuple[np.ndarray, ...]:
+            return chunk_sums(some, question, shares_by_rows(some, full_rows), credits_by_rows(some, full_rows))[:3]
+
+        counts, raw, unit = (_folded(parts) for parts in over_chunks(block, sums, doubles=False, enlarge=False))
+        return BinnedSums(counts[0], raw, unit, self.lowest, block.n_users, counts[1])
 
 
 def gradient_sums(
@@ -169,7 +182,15 @@ class PosteriorMoments(Statistic[ConeSums]):
 
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> ConeSums:
         assert self.model.spread is not None
-        return clipped_moments(block, _reader(self.model, True, coordinates), self.reach(len(self.model.spread)))
+        reach = self.reach(len(self.model.spread))
+        if block.sparse or self.model.log_odds:
+            return clipped_moments(block, _reader(self.model, True, coordinates), reach)
+        question = Question.of(MOMENTS, self.model, coordinates, 0.0, reach, 1, block.X.dtype)
+
+        def sums(some: Block) -> np.ndarray:
+            return chunk_sums(some, question, some.person_weights, some.person_weights)[3]
+
+        return ConeSums(_folded(over_chunks(block, sums, doubles=False, enlarge=False)), reach, block.n_users)
 
 
 def clipped_moments(block: Block, read: Reader, clip_norm: float) -> ConeSums:

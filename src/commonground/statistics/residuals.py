@@ -9,9 +9,9 @@ from commonground.clipping.grid import N_BINS, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.directions import centre_in_place, solve_in_place
 from commonground.statistics.kernels.chunks import over_chunks
-from commonground.statistics.kernels.gradients import TINY_RIDGE
+from commonground.statistics.kernels.linear import centre_in_place, solve_in_place
+from commonground.statistics.kernels.person import TINY_RIDGE
 from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 

@@ -16,8 +16,8 @@ from commonground.clipping.grid import CHUNK, N_BINS, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.directions import solve_in_place
 from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.linear import solve_in_place
 from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
 
 _RIDGE = 0.1  # of the mean eigenvalue

@@ -1,12 +1,14 @@
 """A block handed to kernels in chunks of whole people, on several threads."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from commonground.clipping.grid import CHUNK
-from commonground.data.population import Block
+from commonground.data.population import Block, Sum
+from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.threads import each, get_num_threads
 
 
@@ -28,6 +30,19 @@ def over_chunks(
     if isinstance(given[0], tuple):
         return tuple(np.concatenate(parts) for parts in zip(*given, strict=True))
     return np.concatenate(given)
+
+
+def sum_over_chunks(block: Block, run: Callable[[Block], Sum], coordinates: Coordinates | None = None) -> Sum:
+    """``run`` each chunk, with rows as they are or in ``coordinates``; what they give, added up in their order."""
+
+    def of_chunk(start: int) -> Sum:
+        some = _piece(block, start, min(start + CHUNK, block.n_users), False)
+        return run(some if coordinates is None else replace(some, X=coordinates.rows(some.X)))
+
+    first, *others = each(of_chunk, range(0, block.n_users, CHUNK))
+    for other in others:
+        first = first + other
+    return first
 
 
 def _piece(block: Block, start: int, end: int, doubles: bool) -> Block:

@@ -9,7 +9,7 @@ import numpy as np
 
 from commonground.compiled import kernel
 from commonground.losses import HUBER, LOGISTIC
-from commonground.statistics.directions import solve_in_place
+from commonground.statistics.kernels.linear import solve_in_place
 
 _NEWTON_STEPS = 12
 # Of the mean squared projected feature: an own log-odds of about ±1.4 per direction is expected. Rows that can be separated

@@ -15,7 +15,7 @@ import torch
 
 from commonground.clipping.grid import LARGEST, SMALLEST
 from commonground.errors import InputError
-from commonground.statistics.kernels.gradients import TINY_RIDGE
+from commonground.statistics.kernels.person import TINY_RIDGE
 
 # The fastest of those tried on an H200 for 2, 5 and 8 directions of 50 features, 10 rows a person.
 THREADS = 128

@@ -2,11 +2,8 @@
 
 Rows may be float32 or float64 and are used as they are; what is solved, clipped, compared with a bound or added up over
 people is float64. People are handled in fixed chunks, each with its own accumulators, so the result does not depend
-on the number of threads. ``FAST`` leaves out "nnan" and "ninf": a NaN must stay visible to the checks below.
-
-The loops are written on ``lanes``: eight numbers at a time, on bare pointers. What each function does is one line of NumPy,
-given in its docstring; tests compare with exactly that. Numba's cache of compiled code looks at this file only: after a change
-in ``lanes.py`` or ``clipping.bin_of`` remove ``__pycache__``.
+on the number of threads. What one person does is in ``person``. Numba's cache of compiled code looks at this file only: after
+a change in ``person.py``, ``lanes.py`` or ``clipping.bin_of`` remove ``__pycache__``.
 """
 
 import math
@@ -14,38 +11,35 @@ from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
-from commonground.compiled import kernel
+from commonground.compiled import kernel, subkernel
 from commonground.statistics.kernels.lanes import (
     LANES,
     doubles,
-    inverse_root,
     item,
     load,
-    load_first,
-    multiply,
     multiply_add,
     pointer,
-    prefetch,
     put,
     shifted,
     splat,
     store,
-    store_halves,
-    subtract_product,
-    total,
-    totals,
-    zeros,
+)
+from commonground.statistics.kernels.person import (
+    FAST,
+    LINE_BYTES,
+    centre_values,
+    gram_of,
+    least_squares,
+    padded,
+    project,
+    pull_back,
+    residuals_of,
 )
 
-FAST = {"reassoc", "contract", "arcp", "nsz"}
-TINY_RIDGE = 1e-6  # of the Gram matrix's trace: keeps the head of a person with collinear rows finite
 QUEUE = 4  # contributions to a bin that are added at once: the accumulators are loaded and stored a quarter as often
 BATCH_BYTES = 32768  # of rows: a batch of people ends here, so that its rows are still cached when they are read again
-LINE_BYTES = 64  # read from memory at a time
-LINES_AHEAD = 256  # how early to ask for rows: into the second-level cache, as the first one holds the batch
 
 # ---- the sums over people -------------------------------------------------------------------------------------------
 
@@ -55,12 +49,7 @@ LINES_AHEAD = 256  # how early to ask for rows: into the second-level cache, as 
 Sums = namedtuple("Sums", ["counts", "raw", "unit", "g", "slots", "factors", "n_waiting"])
 
 
-@njit(inline="always")
-def _padded(n, multiple):
-    return (n + multiple - 1) // multiple * multiple
-
-
-@njit(fastmath=FAST, error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def _count_and_queue(sums, v, k, width, scale, squared, weight, lowest, window):
     """Count the contribution scale·v gᵀ of this squared norm, g in the spare slot, and queue it for its bin's sums.
 
@@ -87,7 +76,7 @@ def _count_and_queue(sums, v, k, width, scale, squared, weight, lowest, window):
         _add_waiting(sums, w, k, width)
 
 
-@njit(fastmath=FAST, error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def _add_waiting(sums, w, k, width):
     """raw += Σ scale·v gᵀ and unit += Σ scale·v gᵀ / norm over the contributions that wait for bin w, in float64."""
     g0 = shifted(sums.g, item(sums.slots, w * QUEUE) * width)
@@ -108,7 +97,7 @@ def _add_waiting(sums, w, k, width):
     put(sums.n_waiting, w, 0)
 
 
-@njit
+@subkernel()
 def _add_remaining(sums, k, width, window):
     for w in range(window):
         n_waiting = item(sums.n_waiting, w)
@@ -117,145 +106,6 @@ def _add_remaining(sums, k, width, window):
                 for q in range(n_waiting, QUEUE):
                     put(sums.factors, row * QUEUE + q, 0.0)  # the g of an earlier, finite contribution: adds zero
             _add_waiting(sums, w, k, width)
-
-
-# ---- the work of one person -----------------------------------------------------------------------------------------
-
-
-@njit(fastmath=FAST, error_model="numpy", forceinline=True)
-def _inner_products(A, a0, a1, a2, a3, B, b0, b1, n):
-    """Lanes <a0, b0>, <a1, b0>, <a2, b0>, <a3, b0>, <a0, b1>, … of vectors of length n that begin at these places."""
-    s00 = s10 = s20 = s30 = s01 = s11 = s21 = s31 = zeros(A)
-    whole = n // LANES * LANES
-    for i in range(0, whole, LANES):
-        u0, u1 = load(B, b0 + i), load(B, b1 + i)
-        x0, x1, x2, x3 = load(A, a0 + i), load(A, a1 + i), load(A, a2 + i), load(A, a3 + i)
-        s00, s10, s20, s30 = _add_products(s00, s10, s20, s30, x0, x1, x2, x3, u0)
-        s01, s11, s21, s31 = _add_products(s01, s11, s21, s31, x0, x1, x2, x3, u1)
-    if whole < n:
-        rest = n - whole
-        u0, u1 = load_first(B, b0 + whole, rest), load_first(B, b1 + whole, rest)
-        x0, x1 = load_first(A, a0 + whole, rest), load_first(A, a1 + whole, rest)
-        x2, x3 = load_first(A, a2 + whole, rest), load_first(A, a3 + whole, rest)
-        s00, s10, s20, s30 = _add_products(s00, s10, s20, s30, x0, x1, x2, x3, u0)
-        s01, s11, s21, s31 = _add_products(s01, s11, s21, s31, x0, x1, x2, x3, u1)
-    return totals(s00, s10, s20, s30, s01, s11, s21, s31)
-
-
-@njit(fastmath=FAST, forceinline=True)
-def _add_products(s0, s1, s2, s3, x0, x1, x2, x3, u):
-    return multiply_add(x0, u, s0), multiply_add(x1, u, s1), multiply_add(x2, u, s2), multiply_add(x3, u, s3)
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def _project(X, d, lo, m, W, columns, P, rows, line):
-    """P[c, i] = <x_i, W[c]> for the rows of one person, four rows by two columns at a time; columns is even.
-
-    Her last row is repeated to fill up the last four. What P holds behind her rows must not be used.
-    """
-    last = (lo + m - 1) * d
-    for i in range(0, m, 4):
-        x0 = (lo + i) * d
-        x1, x2, x3 = min(x0 + d, last), min(x0 + 2 * d, last), min(x0 + 3 * d, last)
-        for a in range(x0, x0 + 4 * d, line):
-            prefetch(X, a + LINES_AHEAD * line)
-        for c in range(0, columns, 2):
-            s = _inner_products(X, x0, x1, x2, x3, W, c * d, (c + 1) * d, d)
-            store_halves(P, c * rows + i, (c + 1) * rows + i, s)
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def _centre(values, m):
-    """Take one person's mean out of her values: the local intercept, partialled out."""
-    s = zeros(values)
-    for i in range(0, m, LANES):
-        s = multiply_add(splat(1.0), load_first(values, i, min(m - i, LANES)), s)
-    mean = splat(total(s) / m)
-    for i in range(0, m, LANES):
-        store(values, i, subtract_product(load(values, i), splat(1.0), mean))
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def _gram(P, rows, m, k, gram, width):
-    """gram[c, b] = <P[c], P[b]> for b ≤ c ≤ k, where P[k] are the labels; other entries are not meant to be used."""
-    for c in range(0, k + 1, 2):
-        for b in range(0, c + 2, 4):
-            at = b * rows
-            s = _inner_products(P, at, at + rows, at + 2 * rows, at + 3 * rows, P, c * rows, (c + 1) * rows, m)
-            store_halves(gram, c * width + b, (c + 1) * width + b, s)
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def _least_squares(G, k, inverse_diagonal, v):
-    """v = argmin ‖r − Pᵀv‖² with a tiny ridge by Cholesky, for LANES people side by side.
-
-    G (k + 1, k + 1, LANES) holds their Gram matrices, the last row their right-hand sides. One person's Cholesky is a
-    chain of roots and divisions each of which waits for the one before: eight take no longer than one. Rows that say
-    nothing have a pivot that is not positive: its inverse root is not finite, and neither is v.
-    """
-    row = (k + 1) * LANES
-    ridge = splat(0.0)
-    for c in range(k):
-        ridge = multiply_add(splat(TINY_RIDGE), load(G, c * (row + LANES)), ridge)
-    for c in range(k):
-        pivot = multiply_add(splat(1.0), ridge, load(G, c * (row + LANES)))
-        for b in range(c * row, c * (row + LANES), LANES):
-            pivot = subtract_product(pivot, load(G, b), load(G, b))
-        inverse = inverse_root(pivot)
-        store(inverse_diagonal, c * LANES, inverse)
-        for q in range(c + 1, k + 1):
-            s = load(G, q * row + c * LANES)
-            for b in range(0, c * LANES, LANES):
-                s = subtract_product(s, load(G, q * row + b), load(G, c * row + b))
-            store(G, q * row + c * LANES, multiply(s, inverse))
-    for c in range(k - 1, -1, -1):
-        s = load(G, k * row + c * LANES)
-        for b in range(c + 1, k):
-            s = subtract_product(s, load(G, b * row + c * LANES), load(v, b * LANES))
-        store(v, c * LANES, multiply(s, load(inverse_diagonal, c * LANES)))
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def _residuals(P, rows, m, k, v, r):
-    """r = P[k] − Σ_c v[c] P[c] for one person, one of the lanes of v."""
-    for i in range(0, m, LANES):
-        s = load(P, k * rows + i)
-        for c in range(k):
-            s = subtract_product(s, splat(item(v, c * LANES)), load(P, c * rows + i))
-        store(r, i, s)
-
-
-@njit(fastmath=FAST, error_model="numpy")
-def _pull_back(X, d, lo, m, r, g):
-    """g = Xᵀ r over one person's rows, and ‖g‖² as the result; by blocks of columns whose sums stay in registers."""
-    squared = splat(0.0)
-    a = 0
-    while a + 4 * LANES <= d:
-        s0 = s1 = s2 = s3 = zeros(X)
-        x = lo * d + a
-        for i in range(m):
-            f = splat(item(r, i))
-            x0, x1, x2, x3 = load(X, x), load(X, x + LANES), load(X, x + 2 * LANES), load(X, x + 3 * LANES)
-            s0, s1, s2, s3 = _add_products(s0, s1, s2, s3, x0, x1, x2, x3, f)
-            x += d
-        squared = _keep(g, a, s0, _keep(g, a + LANES, s1, squared))
-        squared = _keep(g, a + 2 * LANES, s2, _keep(g, a + 3 * LANES, s3, squared))
-        a += 4 * LANES
-    while a < d:
-        s = zeros(X)
-        x = lo * d + a
-        for i in range(m):
-            s = multiply_add(splat(item(r, i)), load_first(X, x, min(d - a, LANES)), s)
-            x += d
-        squared = _keep(g, a, s, squared)
-        a += LANES
-    return total(squared)
-
-
-@njit(fastmath=FAST, forceinline=True)
-def _keep(g, a, s, squared):
-    store(g, a, s)
-    return multiply_add(doubles(s), doubles(s), squared)
 
 
 # ---- rounds over all people -----------------------------------------------------------------------------------------
@@ -279,17 +129,13 @@ class Room(NamedTuple):
 
     @classmethod
     def of(cls, k: int, places: int, rows: int, width: int, window: int, dtype: Any) -> "Room":
-        height = _padded_to(k + 1, 4)  # a person's projections on k columns and her labels, four by four
+        height = padded(k + 1, 4)  # a person's projections on k columns and her labels, four by four
         return cls(
             np.empty(height * places), np.empty(rows, dtype), np.empty((k + 2, height)), np.empty((k + 1, k + 1, LANES)),
             np.empty((k, LANES)), np.ones((k, LANES)), np.empty((LANES, 4), np.int64),
             np.zeros((window * QUEUE + 1, width), dtype), np.arange(window * QUEUE + 1),
             np.zeros((window, k, 2, QUEUE)), np.zeros(window, np.int64),
         )  # fmt: skip
-
-
-def _padded_to(n: int, multiple: int) -> int:
-    return -(-n // multiple) * multiple
 
 
 def _accumulators(n: int, window: int, k: int, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -308,11 +154,11 @@ def embedding_gradients(
     0 and add nothing.
     """
     (d, k), dtype = U.shape, X.dtype
-    columns = np.zeros((_padded_to(k + (mean is not None), 2), d), dtype)
+    columns = np.zeros((padded(k + (mean is not None), 2), d), dtype)
     columns[:k] = U.T
     if mean is not None:
         columns[k] = mean
-    width, rows, batch_rows = _padded_to(d, LANES), _padded_to(max_rows, LANES), BATCH_BYTES // (d * dtype.itemsize)
+    width, rows, batch_rows = padded(d, LANES), padded(max_rows, LANES), BATCH_BYTES // (d * dtype.itemsize)
     most_rows = min(LANES * rows, batch_rows + rows + LANES * LANES)  # a batch ends with who exceeds batch_rows
     room = Room.of(k, most_rows, rows, width, window, dtype)
     counts, raw, unit = _accumulators(len(offsets) - 1, window, k, width)
@@ -347,34 +193,34 @@ def _embedding_chunks(
         for j in range(chunk * CHUNK, end):
             lo, m = offsets[j], offsets[j + 1] - offsets[j]
             if m - k - local_intercept > 0 and weights[j] > 0.0:
-                _project(x, d, lo, m, w, n_columns, shifted(projections, used), _padded(m, LANES), line)
+                project(x, d, lo, m, None, w, n_columns, shifted(projections, used), padded(m, LANES), line)
                 batch[size, 0], batch[size, 1], batch[size, 2], batch[size, 3] = lo, m, used, j
-                size, n_rows, used = size + 1, n_rows + m, used + height * _padded(m, LANES)
+                size, n_rows, used = size + 1, n_rows + m, used + height * padded(m, LANES)
             else:  # the head fits these rows exactly, so nothing is left to learn from; or she takes no part at all
                 counts[chunk, 0] += weights[j]
             if size < LANES and n_rows < batch_rows and j + 1 < end:
                 continue
             for lane in range(size):
                 lo, m, P = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2])
-                rows = _padded(m, LANES)
+                rows = padded(m, LANES)
                 own = shifted(P, k * rows)  # her labels, less what the shared mean predicts
                 for i in range(m):
                     put(own, i, item(labels, lo + i) - shared_intercept - (item(own, i) if has_mean else 0.0))
                 if local_intercept:
                     for c in range(k + 1):
-                        _centre(shifted(P, c * rows), m)
-                _gram(P, rows, m, k, gram, height)
+                        centre_values(shifted(P, c * rows), m)
+                gram_of(P, rows, m, k, gram, height)
                 for c in range(k + 1):
                     for b in range(c + 1):
                         put(G, (c * (k + 1) + b) * LANES + lane, item(gram, c * height + b))
-            _least_squares(G, k, inverse_diagonal, heads)
+            least_squares(G, k, inverse_diagonal, heads)
             for lane in range(size):
                 lo, m, P, v = batch[lane, 0], batch[lane, 1], shifted(projections, batch[lane, 2]), shifted(heads, lane)
                 vv = 0.0
                 for c in range(k):
                     vv += item(v, c * LANES) * item(v, c * LANES)
-                _residuals(P, _padded(m, LANES), m, k, v, r)
-                squared_g = _pull_back(x, d, lo, m, r, shifted(g, item(slots, window * QUEUE) * width))
+                residuals_of(P, padded(m, LANES), m, k, v, r)
+                squared_g = pull_back(x, d, lo, m, None, r, shifted(g, item(slots, window * QUEUE) * width))
                 scale = 1.0 / ((m - k - local_intercept) * vv)
                 squared = squared_g * vv * scale * scale
                 if not (SMALLEST < vv < LARGEST and SMALLEST < squared_g < LARGEST):
@@ -395,8 +241,8 @@ def mean_gradients(
     coefficient of one more feature, as large as the others.
     """
     d = X.shape[1]
-    size, rows = d + (constant != 0.0), _padded_to(max_rows, LANES)
-    width = _padded_to(size, LANES)
+    size, rows = d + (constant != 0.0), padded(max_rows, LANES)
+    width = padded(size, LANES)
     columns = np.zeros((2, d), X.dtype)
     columns[0] = w
     room = Room.of(1, rows, rows, width, window, X.dtype)
@@ -431,17 +277,17 @@ def _mean_chunks(
                 continue
             lo, m = offsets[j], offsets[j + 1] - offsets[j]
             dof = max(m - centred, 1)
-            _project(x, d, lo, m, w, n_columns, P, rows, line)
+            project(x, d, lo, m, None, w, n_columns, P, rows, line)
             sum_r = 0.0
             for i in range(m):
                 put(P, i, item(labels, lo + i) - item(P, i) - intercept)
                 sum_r += item(P, i)
             if centred:
-                _centre(P, m)
+                centre_values(P, m)
             for i in range(0, m, LANES):
                 store(r, i, load(P, i))
             g = shifted(queued, item(slots, window * QUEUE) * width)
-            squared_g = _pull_back(x, d, lo, m, r, g)
+            squared_g = pull_back(x, d, lo, m, None, r, g)
             if constant != 0.0:
                 last = X.dtype.type(constant * sum_r / m * dof)  # rounded like the rest of g, of which this is the norm
                 put(g, d, last)

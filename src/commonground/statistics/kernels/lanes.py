@@ -128,6 +128,10 @@ def _inverse_root(builder, a):
     return builder.fdiv(ir.Constant(a.type, [1.0] * LANES), root)
 
 
+def _larger(builder, a, b):
+    return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+
 def _prefetch(builder, pointer, start):
     address = _address(builder, pointer, start, ir.IntType(8))
     _call(builder, "llvm.prefetch.p0", ir.VoidType(), address, _I32(0), _I32(2), _I32(1))  # read, level 2, data
@@ -161,6 +165,9 @@ doubles = _instruction(_doubles, lambda builder, a: _convert(builder, a, ir.Doub
 multiply = _instruction(_same, lambda builder, a, b: builder.fmul(a, b))
 multiply_add = _instruction(_same, lambda builder, a, b, c: builder.fadd(builder.fmul(a, b), c))  # fused by "contract"
 subtract_product = _instruction(_same, lambda builder, c, a, b: builder.fsub(c, builder.fmul(a, b)))
+subtract = _instruction(_same, lambda builder, a, b: builder.fsub(a, b))
+divide = _instruction(_same, lambda builder, a, b: builder.fdiv(a, b))
+larger = _instruction(_same, _larger)
 inverse_root = _instruction(_same, _inverse_root)
 totals = _instruction(_same, _totals)  # of eight Lanes: lane i of the result is the sum over the i-th
 total = _instruction(_element, _total)  # of the lanes of one

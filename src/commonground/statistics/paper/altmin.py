@@ -14,10 +14,11 @@ from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import ClippedSums, PositiveSums, SymmetricSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.embedding_moments import add_moment, head_in_place, whole_matrix
+from commonground.statistics.embedding_moments import whole_matrix
 from commonground.statistics.kernels.chunks import over_chunks
-from commonground.statistics.kernels.gradients import FAST
 from commonground.statistics.kernels.lanes import LANES
+from commonground.statistics.kernels.linear import add_moment, head_in_place
+from commonground.statistics.kernels.person import FAST
 from commonground.statistics.statistic import Statistic
 
 
