@@ -13,7 +13,7 @@ import commonground as cg
 from commonground.datasets import Ratings, make_ratings
 from commonground.denoise.shrinkage import signal_share
 from commonground.errors import InputError
-from commonground.estimators.fedrep.default import Coordinates
+from commonground.estimators.fedrep.coordinates import Coordinates
 
 
 @pytest.fixture(scope="module")
@@ -125,7 +125,7 @@ def test_others_refuse_sparse_rows_and_say_what_to_do(estimator: Any) -> None:
 def test_octaves_of_popularity_are_shrunk_apart() -> None:
     """Where one octave is signal and the other noise, the first stays and the second goes."""
     shares = np.concatenate([np.full(50, 0.015), np.full(5_000, 5e-5)])
-    coordinates = Coordinates(None, None, None, np.where(shares > 0.01, 1, 0), np.arange(50))  # type: ignore[arg-type]
+    coordinates = Coordinates(None, None, None, None, np.where(shares > 0.01, 1, 0), np.arange(50))  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     gradient = rng.standard_normal((5_050, 2))
     gradient[:50] += 30.0

@@ -69,6 +69,8 @@ class Population:
     feature_names : tuple of str, or None
     sparse : bool
         Whether rows are mostly zeros and kept so.
+    in_memory : bool
+        Whether all rows are in this process's memory.
     budgets : array of shape (n_users,), or None
         Everybody's own ε, where the table has them.
     schema : Schema or None
@@ -89,6 +91,7 @@ class Population:
     label_name: str | None = None
     user_name: str | None = None
     sparse: bool = False
+    in_memory: bool = False
     budgets: np.ndarray | None = None
     schema: Schema | None = None  # public: what the columns are, and how they became features
     features_are_known: ClassVar[bool] = True
@@ -192,6 +195,20 @@ class Population:
         same = copy(self)
         same._weights = weights
         return same
+
+    def only(self, takes_part: np.ndarray) -> Self:
+        """The same people, of whom some take part in what is summed, each counting what she counted before.
+
+        Parameters
+        ----------
+        takes_part : array of bool of shape (n_users,)
+            Who.
+
+        Returns
+        -------
+        Population
+        """
+        return self.weighted(takes_part * (np.ones(self.n_users) if self._weights is None else self._weights))
 
 
 def add_up(parts: Iterable[Sum]) -> Sum:

@@ -61,8 +61,8 @@ class Users(Population):
         Private.
     sparse : bool
         Whether rows are mostly zeros and kept so.
-    streamed : bool
-        Whether rows are read from disk.
+    in_memory, streamed : bool
+        Whether rows are in this process's memory, or read from disk.
     budgets : array of shape (n_users,), or None
         Everybody's own ε, where the table has them.
 
@@ -94,11 +94,13 @@ class Users(Population):
         self.n_features = rows.n_features
         self.max_rows_per_user = int(np.diff(people.offsets).max())
         self.sparse = isinstance(rows, SparseRows)
-        self.streamed = not isinstance(rows, MemoryRows | SparseRows)
+        self.in_memory = isinstance(rows, MemoryRows | SparseRows)
+        self.streamed = not self.in_memory
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.label_name = label_name
         self.user_name = user_name
         self.reader: RowReader | None = None  # such as a GPU; None: this processor
+        self._gathered: tuple[np.ndarray | None, list[Block]] | None = None  # blocks of those with these weights, kept
 
     @classmethod
     def from_arrays(
@@ -368,6 +370,9 @@ class Users(Population):
         Block
             Private.
         """
+        if max_bytes is None and self._gathered is not None and self._gathered[0] is self._weights:
+            yield from self._gathered[1]
+            return
         if max_bytes is None:
             max_bytes = (16 if self.streamed else 512) * 2**20
         if max_bytes < 1:
@@ -401,6 +406,24 @@ class Users(Population):
                     X, y = (sparse.vstack if self.sparse else np.concatenate)(parts), np.concatenate(labels)
                     yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
                 waiting, first = [], end
+
+    def only(self, takes_part: np.ndarray) -> "Users":
+        """The same people, of whom some take part in what is summed. Rows in memory are gathered once, for many sums.
+
+        Parameters
+        ----------
+        takes_part : array of bool of shape (n_users,)
+            Who.
+
+        Returns
+        -------
+        Users
+        """
+        some = super().only(takes_part)
+        if isinstance(self._rows, MemoryRows):
+            some.reader = None  # which has everybody's rows elsewhere
+            some._gathered = some._weights, list(some.blocks())
+        return some
 
     def _sum(self, statistic: Summable[Sum]) -> Sum:
         return super()._sum(statistic) if self.reader is None else self.reader.sum(self, statistic)

@@ -128,7 +128,7 @@ class SingleModel(PersonalModel):
             if self.fit_intercept:
                 centre = release_feature_centre(
                     users, gate, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
-                )
+                ).value
             for after in shared_mean_rounds(
                 users, gate, mu_locate=mu["locate"], mu_size=mu["sizes"],
                 mu_sum=mu["rounds"], n_rounds=N_ROUNDS, feature_energy=energy, own_intercept=False,

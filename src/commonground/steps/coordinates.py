@@ -24,6 +24,7 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.steps.rounds import release_clipped
 
 SCALE_ROUNDS, MOMENT_ROUNDS = 3, 2
+FAR_FROM_ZERO = 0.5  # of a feature's energy: where its mean makes up more, it is its spread that tells its scale
 SIZES_OF_SCALES = 0.2  # of what scales cost: the histograms of sizes
 _OCTAVES = 1.0  # of energy, by which some feature must differ from the middle one for scales to matter
 _CONDITION = 1.5  # of the moment, from which on correlations matter
@@ -92,15 +93,26 @@ def release_correlations(
     return transform
 
 
-def release_scales(users: Population, own_intercept: bool, gate: Gate, mu: float) -> np.ndarray | None:
-    """(d,) factors that bring features to one scale; None if they have one."""
+def release_scales(
+    users: Population,
+    own_intercept: bool,
+    gate: Gate,
+    mu: float,
+    rounds: range = range(SCALE_ROUNDS),
+    before: np.ndarray | None = None,
+    centre: np.ndarray | None = None,
+) -> np.ndarray | None:
+    """(d,) factors that bring features to one scale; None if they have one. ``mu`` pays for all ``rounds``.
+
+    Some rounds may be left for when more is known: factors from ``before``, and a ``centre`` about which features vary.
+    """
     d = users.n_features
     octaves = np.zeros(d)
-    one_round = {"mu_size": mu * (SIZES_OF_SCALES / SCALE_ROUNDS) ** 0.5}
-    one_round["mu_sum"] = mu * ((1 - SIZES_OF_SCALES) / SCALE_ROUNDS) ** 0.5
+    one_round = {"mu_size": mu * (SIZES_OF_SCALES / len(rounds)) ** 0.5}
+    one_round["mu_sum"] = mu * ((1 - SIZES_OF_SCALES) / len(rounds)) ** 0.5
     edge = bin_of(32.0 * d)  # the window around it: from √d/4, sampling error alone, to 45√d, factors of 10⁶ either way
-    for t in range(SCALE_ROUNDS):
-        sums_from = partial(_profiles, users, octaves, own_intercept)
+    for t in rounds:
+        sums_from = partial(_profiles, seen_in_coordinates(users, before, centre), octaves, own_intercept)
         profile = release_clipped(sums_from, edge, gate, name=f"feature scales {t + 1}", **one_round)
         # A step by chance would stay where features are rare: later rounds undo it only as far as people have them.
         seen = beyond_noise(profile.value, d, profile.noise_std)
@@ -108,7 +120,9 @@ def release_scales(users: Population, own_intercept: bool, gate: Gate, mu: float
         octaves = octaves + share / profile.people * profile.value[0]
         edge = profile.edge
     octaves -= np.median(octaves)
-    return 2.0 ** (-octaves / 2) if np.abs(octaves).max() > _OCTAVES else None
+    if np.abs(octaves).max() <= _OCTAVES:
+        return before
+    return 2.0 ** (-octaves / 2) * (1.0 if before is None else before)
 
 
 def release_evening(users: Population, own_intercept: bool, gate: Gate, mu: float, name: str) -> np.ndarray | None:

@@ -60,16 +60,18 @@ def release_clipped(
     mu_sum: float,
     name: str,
     quantile: float = CLIP_QUANTILE,
+    above: float = 1.0,
 ) -> ClippedGradient:
     """One round: sizes through the gate, a clip chosen from them, the clipped sum through the gate.
 
     ``sums_from(lowest)`` reads the rows once and keeps sums for the window of bins that starts at ``lowest``; where the
-    window must be is guessed from the last round's clip.
+    window must be is guessed from the last round's clip. The clip is ``above`` times the quantile of sizes.
     """
     first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
     sizes = gate.release(sums.histogram(f"{name}: sizes"), mu_size).value
-    edge = int(np.clip(round(quantile_bin(sizes, first, quantile)), first + 1, first + WINDOW - 1))
+    edge = round(quantile_bin(sizes, first, quantile) + np.log2(above**2))
+    edge = int(np.clip(edge, first + 1, first + WINDOW - 1))
     gradient = gate.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
     people = max(effective_people(sizes, first, edge), 0.1 * sums.total_weight)

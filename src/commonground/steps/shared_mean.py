@@ -16,7 +16,8 @@ from commonground.denoise.shrinkage import signal_share
 from commonground.gate import Gate
 from commonground.statistics.gradients import MeanFeatures, MeanGradients
 from commonground.statistics.statistic import SharedModel
-from commonground.steps.rounds import locate_sizes, release_clipped
+from commonground.steps.coordinates import seen_in_coordinates
+from commonground.steps.rounds import CLIP_QUANTILE, locate_sizes, release_clipped
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,58 @@ def shared_mean_rounds(
         yield MeanRound(in_features(model), edge)
 
 
+# From a hundred standard deviations away to within a fraction of one takes a few rounds, each of which has the less to spend.
+CENTRE_ROUNDS = 3
+_SEEN_IN_ROUNDS = 10.0  # n μ/√d of one of them, from which on its noise is below what features vary by
+# The clip of people's mean rows then, by a quantile of their sizes and a factor: those far from zero are alike, and a clip
+# among them would shorten all of them, by nobody knows how much.
+_MOST, _ABOVE = 0.9, 2**0.5
+
+
+def centre_rounds(people: float, d: int, mu: float) -> int:
+    """In how many rounds a centre of d features is best found, at a cost of ``mu`` in all; from public numbers."""
+    return CENTRE_ROUNDS if people * mu / CENTRE_ROUNDS**0.5 >= _SEEN_IN_ROUNDS * d**0.5 else 1
+
+
+@dataclass(frozen=True)
+class FeatureCentre:
+    """About where features lie."""
+
+    value: np.ndarray  # (d,)
+    edge: int  # the bin at whose lower edge the last mean rows were clipped
+
+
 def release_feature_centre(
-    users: Population, gate: Gate, *, mu_locate: float, mu_size: float, mu_sum: float
-) -> np.ndarray:
-    """About where features lie: the mean of people's mean rows, each clipped. A guess that is off costs speed only."""
+    users: Population,
+    gate: Gate,
+    *,
+    mu_locate: float,
+    mu_size: float,
+    mu_sum: float,
+    scales: np.ndarray | None = None,
+    rounds: range = range(1),
+    before: FeatureCentre | None = None,
+) -> FeatureCentre:
+    """The mean of people's mean rows, each clipped; ``mu_size`` and ``mu_sum`` are those of one round.
+
+    Rows may lie many times farther from zero than from each other (years, degrees). So each round looks from where the last one
+    ended, and its clip and noise shrink with what is left; one round alone clips more, and stays nearer to zero. A guess that is
+    off costs speed only.
+
+    ``scales``: what features are multiplied by first, so that none of them takes up the whole clip. Some of the ``rounds`` may
+    be left for when these are better known, and go on from ``before``.
+    """
+    centre = np.zeros(users.n_features) if before is None else before.value
 
     def sums_from(lowest: int) -> BinnedSums:
-        return users.sum(MeanFeatures(lowest))
+        return seen_in_coordinates(users, scales, centre if centre.any() else None).sum(MeanFeatures(lowest))
 
-    edge = locate_sizes(sums_from, gate, mu_locate, "feature centre")
-    total = release_clipped(sums_from, edge, gate, mu_size, mu_sum, "feature centre")
-    return signal_share(total.value, total.noise_std, total.value.size) / total.people * total.value[0]
+    edge = locate_sizes(sums_from, gate, mu_locate, "feature centre") if before is None else before.edge
+    clip = (CLIP_QUANTILE, 1.0) if before is None and len(rounds) == 1 else (_MOST, _ABOVE)
+    for t in rounds:
+        name = "feature centre" if t == 0 else f"feature centre, round {t + 1}"
+        mean = release_clipped(sums_from, edge, gate, mu_size, mu_sum, name, *clip)
+        share = signal_share(mean.value, mean.noise_std, mean.value.size)
+        step = share / mean.people * mean.value[0]
+        centre, edge = centre + (step if scales is None else step / scales), mean.edge
+    return FeatureCentre(centre, edge)

@@ -26,13 +26,13 @@ from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
 from commonground.denoise.shrinkage import sure_share
-from commonground.estimators.fedrep.default import Coordinates, _coordinates
+from commonground.estimators.fedrep.coordinates import Coordinates, plan_of_coordinates, release_coordinates
 from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments, ClassShares, contrasts
 from commonground.statistics.kernels.posterior import prior_factor
 from commonground.statistics.statistic import WINDOW, SharedModel
-from commonground.steps.coordinates import coefficients_for_features, share_of_correlations
+from commonground.steps.coordinates import coefficients_for_features
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import FIRST_DOUBT, FIRST_SHARE, LATER_DOUBT, better_prior
 from commonground.steps.rounds import FIRST_QUANTILE, ClippedGradient
@@ -52,8 +52,9 @@ PLAN = Plan(
         Share("scales", 0.006, "scales of features, against each other (dense rows)"),
         Share("centre locate", 0.003, "where features lie (dense rows): one histogram"),
         Share("centre sizes", 0.003, "a histogram that chooses the clip of the centre"),
-        Share("centre", 0.02, "the clipped sum of people's mean rows"),
+        Share("centre", 0.02, "clipped sums of people's mean rows"),
         Share("correlations", 0.06, "moments of features; less where less is enough (dense rows)"),
+        Share("first scale", 0.004, "how large features are, before they are centred: one number (many people)"),
         Share("scale", 0.004, "how large features are: one number"),
         Share("level", 0.016, "how often each class occurs; more where people are few"),
         Share("sizes", 0.01, "how large people's gradients are: one histogram, for the clip of all rounds"),
@@ -70,7 +71,7 @@ def class_recipe(
     rounds = n_rounds or N_ROUNDS
     mu = plan_for(users, rounds, budget.mu).costs(budget)
     with progress_bar("training", rounds, verbose) as advance:
-        seen = _coordinates(users, True, gate, mu)
+        seen = release_coordinates(users, users, True, gate, mu)
         energy = release_feature_energy(seen.users, False, gate, mu["scale"])
         model, unknown = _release_level(seen.users, n_classes, gate, mu["level"])
         constant = energy**0.5  # as large as the features, which vary alike here
@@ -92,12 +93,7 @@ def plan_for(users: Population, rounds: int, mu: float) -> Plan:
     """What each release may cost, from public numbers."""
     plan = PLAN
     plan = plan.where("rounds", repeats=rounds).where("prior", repeats=rounds)
-    if users.sparse:
-        plan = plan.without("scales").without("centre").without("correlations")
-    else:
-        most = next(share.part for share in PLAN if share.name == "correlations")
-        part = share_of_correlations(users.total_weight, users.n_features, mu, most)
-        plan = plan.without("features").where("correlations", part=part)
+    plan = plan_of_coordinates(plan, users, True, mu, users.total_weight)
     seen = (SEEN / (users.total_weight * mu)) ** 2
     for share in PLAN:
         if share.name in ("scale", "level", "sizes"):

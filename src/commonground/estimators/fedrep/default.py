@@ -11,11 +11,11 @@ clipped profiles of feature scales (2C, with histograms of sizes, √2) and mome
 people's feature shares (√2); histograms of numbers of rows, of feature and of label energies (√2 each); people's mean labels
 (a histogram, √2, and the clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after one histogram that locates
 each); directions of people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is
-made of these.
+made of these. Of very many people a random part is enough for scales, centre, moments and energies of features, for where
+sizes lie and for the prior (``steps.some_people``); it costs as much as if everybody took part.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
@@ -26,30 +26,21 @@ from commonground.accounting.plan import Plan, Share
 from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import BinnedSums, from_symmetric_half
 from commonground.data.population import Population
-from commonground.data.users import Users
 from commonground.denoise.shrinkage import signal_share, sure_share
 from commonground.denoise.spectra import visible_rank, without_single_features
+from commonground.estimators.fedrep.coordinates import Coordinates, plan_of_coordinates, release_coordinates
 from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import SignedLabels
 from commonground.statistics.directions import Directions
 from commonground.statistics.labels import LabelMeans
 from commonground.statistics.posterior import PosteriorGradients
-from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
+from commonground.statistics.sparse_features import SparseDirections
 from commonground.statistics.statistic import SharedModel
-from commonground.steps.coordinates import (
-    coefficients_for_features,
-    features_for_coefficients,
-    release_correlations,
-    release_scales,
-    seen_in_coordinates,
-    share_of_correlations,
-)
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import (
     FIRST_DOUBT,
     LATER_DOUBT,
-    coefficients_of_variance_one,
     curvature_at,
     first_prior,
     orthonormal,
@@ -59,7 +50,7 @@ from commonground.steps.prior import (
 )
 from commonground.steps.rounds import FIRST_QUANTILE, ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.rows import release_full_rows, rows_are_seen
-from commonground.steps.shared_mean import release_feature_centre
+from commonground.steps.some_people import some_people
 
 FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
 MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
@@ -76,18 +67,18 @@ LOOKS_AT_OLD = 1  # at the prior of an earlier board, before its rounds
 OLD_DOUBT = 0.1  # by how much that is expected to be off, unless it stands out
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
+LONGEST_STEP = 1.25  # that a gradient and the one after it may tell of, against the way to the bottom of their valley
 _LIKELIEST = 0.02, 0.98  # shares of yes beyond which a level of labels is not believed
-START_FEATURES = 200  # of sparse rows: the most popular ones
-FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
 PLAN = Plan(
     (
         Share("features", 0.03, "how often each feature occurs (sparse rows)"),
         Share("scales", 0.006, "scales of features, against each other (dense rows)"),
         Share("centre locate", 0.003, "where features lie (dense rows, own intercepts): one histogram"),
         Share("centre sizes", 0.003, "a histogram that chooses the clip of the centre"),
-        Share("centre", 0.02, "the clipped sum of people's mean rows"),
+        Share("centre", 0.02, "clipped sums of people's mean rows"),
         Share("correlations", 0.06, "moments of features; less where less is enough (dense rows)"),
         Share("rows", 0.004, "from how many rows on a person counts in full: one number"),
+        Share("first scale", 0.004, "how large features are, before they are centred: one number (many people)"),
         Share("scale", 0.004, "how large features are: one number"),
         Share("level locate", 0.003, "where people's mean labels lie on the whole grid: one histogram"),
         Share("level sizes", 0.003, "a histogram that chooses the clip of mean labels", LEVEL_ROUNDS),
@@ -106,50 +97,6 @@ PLAN = Plan(
 )
 
 
-@dataclass(frozen=True)
-class Coordinates:
-    """People seen so that features vary alike, and the way back."""
-
-    users: Population
-    transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
-    centre: np.ndarray | None
-    groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
-    popular: np.ndarray  # positions of those that a first embedding is made on
-
-    def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
-        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal."""
-        kept = np.zeros_like(gradient)
-        for group in np.unique(self.groups):
-            here = gradient[self.groups == group]
-            kept[self.groups == group] = share(here, noise_std, here.size) * here
-        return kept
-
-    def for_features(self, model: SharedModel) -> SharedModel:
-        """The model of z as one of x, whose own intercepts are those of x = 0."""
-        U = coefficients_for_features(self.transform, model.embedding)
-        coef = None if model.coef is None else coefficients_for_features(self.transform, model.coef)
-        model = replace(model, embedding=U, coef=coef)
-        if self.centre is None or model.spread is None:
-            return model
-        turn = np.eye(len(model.spread))
-        turn[0, 1:] = -self.centre @ U
-        spread, moved = turn @ model.spread @ turn.T, 0.0 if coef is None else float(coef @ self.centre)
-        return replace(model, intercept=model.intercept - moved, spread=(spread + spread.T) / 2)
-
-    def from_features(self, model: SharedModel) -> SharedModel:
-        """The way back: a model of x, with a spread, as one of z, in which people's coefficients have variance one."""
-        assert model.spread is not None
-        if self.centre is not None:
-            turn = np.eye(len(model.spread))
-            turn[0, 1:] = self.centre @ model.embedding
-            moved = 0.0 if model.coef is None else float(model.coef @ self.centre)
-            spread = turn @ model.spread @ turn.T
-            model = replace(model, intercept=model.intercept + moved, spread=(spread + spread.T) / 2)
-        U = features_for_coefficients(self.transform, model.embedding)
-        coef = None if model.coef is None else features_for_coefficients(self.transform, model.coef)
-        return coefficients_of_variance_one(replace(model, embedding=U, coef=coef))
-
-
 def default_recipe(
     users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool,
     n_rounds: int | None, budget: Budget, gate: Gate, verbose: bool, start: SharedModel | None = None,
@@ -158,15 +105,18 @@ def default_recipe(
 
     ``start``: an earlier one, of the same parts and with a spread, in place of first estimates. Its rounds begin with the mean.
     """
-    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu, start is not None)
-    users = users.seen_through(SignedLabels) if log_odds else users
+    looked_at = some_people(users, gate, budget.mu)
+    seen_by_looks = looked_at.total_weight
+    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu, start is not None, seen_by_looks)
+    if log_odds:
+        users, looked_at = users.seen_through(SignedLabels), looked_at.seen_through(SignedLabels)
     mu = plan.costs(budget)
     expected = 0 if rank == 0 else n_rounds or FIRST_ROUNDS + FEWEST_LATER
     with progress_bar("training", expected + (MEAN_ROUNDS if shared_mean else 0), verbose) as advance:
-        seen = _coordinates(users, own_intercept, gate, mu)
+        seen = release_coordinates(users, looked_at, own_intercept, gate, mu)
         full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
-        users, d = seen.users, users.n_features
-        energy = release_feature_energy(users, False, gate, mu["scale"])
+        users, looked_at, d = seen.users, seen.looked_at, users.n_features
+        energy = release_feature_energy(looked_at, False, gate, mu["scale"])
         model = SharedModel(np.zeros((d, 0)), np.zeros(d) if shared_mean else None, 0.0, own_intercept)
         hidden, unknown = False, 0.0  # is nearly all; the variance of what is not known of the level
         # As large as the features, which vary alike here.
@@ -185,7 +135,8 @@ def default_recipe(
         mean_edge, mean_quantile, quantile = 0, FIRST_QUANTILE, FIRST_QUANTILE
         if shared_mean:
             gradients = partial(_gradients, users, full_rows, True, constant)
-            mean_edge = locate_sizes(partial(gradients, model), gate, mu["mean locate"], "shared mean")
+            where = partial(_gradients, looked_at, full_rows, True, constant, model)
+            mean_edge = locate_sizes(where, gate, mu["mean locate"], "shared mean")
             for t in range(MEAN_ROUNDS if start is None or rank == 0 else 0):
                 name = f"shared mean, round {t + 1}"
                 one_round = mu["mean sizes"], mu["mean rounds"]
@@ -193,11 +144,11 @@ def default_recipe(
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
                 mean_quantile = gradient.next_quantile
                 if t > 0:
-                    model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t}", FIRST_DOUBT)
+                    model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior, look {t}", FIRST_DOUBT)
                 advance()
         if rank == 0:
             for t in range(0 if shared_mean else LOOKS_AT_START):
-                model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
+                model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
             return _finished(seen, model, unknown, hidden)
         if start is None:
             directions = _initial_embedding(seen, rank, model, gate, mu["init"])
@@ -206,10 +157,12 @@ def default_recipe(
             model = with_directions(model, directions, curvature)
         for t in range(LOOKS_AT_START if start is None else LOOKS_AT_OLD):
             doubt = FIRST_DOUBT if start is None else OLD_DOUBT
-            model = release_better_prior(users, model, gate, mu["prior"], f"prior of heads, look {t + 1}", doubt)
+            model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior of heads, look {t + 1}", doubt)
         gradients = partial(_gradients, users, full_rows, False, 0.0)
-        edge = locate_sizes(partial(gradients, model), gate, mu["locate"], "embedding")
+        where = partial(_gradients, looked_at, full_rows, False, 0.0, model)
+        edge = locate_sizes(where, gate, mu["locate"], "embedding")
         noise_before, last, t = model.noise, n_rounds or FIRST_ROUNDS, 0
+        newton, before = STEP, None
         while t < last:
             name = f"round {t + 1}"
             part = 1.0 if n_rounds else 0.5  # first rounds have half of what all of them may cost
@@ -219,12 +172,14 @@ def default_recipe(
                 of_mean = partial(_gradients, users, full_rows, True, constant, model)
                 gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean", mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
-                mean_quantile = gradient.next_quantile
+                mean_quantile, before = gradient.next_quantile, None
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
                 edge, quantile = gradient.edge, gradient.next_quantile
+                newton *= _not_beyond_the_valley(before, gradient)
+                before = gradient
                 found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
-                step = STEP / (gradient.people * curvature) * seen.signal_in(found, gradient.noise_std, signal_share)
+                step = newton / (gradient.people * curvature) * seen.signal_in(found, gradient.noise_std, signal_share)
                 # No step is longer than the embedding: what is so far off is noise, and looks at the prior tell the length.
                 length, longest = float(np.linalg.norm(step)), float(np.linalg.norm(model.embedding))
                 step = step * (longest / length) if length > longest else step
@@ -235,7 +190,8 @@ def default_recipe(
                 in_this_part = last if n_rounds or t <= FIRST_ROUNDS else last - FIRST_ROUNDS
                 mu_look = mu["later prior"] * (part / -(-in_this_part // LOOK_EVERY)) ** 0.5
                 doubt = LATER_DOUBT if start is None else OLD_DOUBT
-                model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", doubt)
+                model = release_better_prior(looked_at, model, gate, mu_look, f"{name}: prior of heads", doubt)
+                before = None  # another length of the embedding, another gradient
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)
     return _finished(seen, model, unknown, hidden)
@@ -251,20 +207,18 @@ def _finished(seen: Coordinates, model: SharedModel, unknown: float, hidden: boo
 
 def plan_for(
     users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool, mu: float,
-    started: bool = False,
+    started: bool = False, looked_at: float | None = None,
 ) -> Plan:  # fmt: skip
-    """What each release may cost, from public numbers; with an earlier board, first estimates cost nothing."""
+    """What each release may cost, from public numbers; with an earlier board, first estimates cost nothing.
+
+    ``looked_at``: how many people looks take; None: all.
+    """
     plan = PLAN.without("spread") if log_odds or started else PLAN
-    if users.sparse:
-        plan = plan.without("scales").without("correlations").without("centre")
-    else:
-        most = next(share.part for share in PLAN if share.name == "correlations")
-        part = share_of_correlations(users.total_weight, users.n_features, mu, most)
-        plan = plan.without("features").where("correlations", part=part)
-        plan = plan if own_intercept else plan.without("centre")
+    people = users.total_weight if looked_at is None else looked_at
+    plan = plan_of_coordinates(plan, users, own_intercept, mu, people)
     seen = (LEVEL_SEEN / (users.total_weight * mu)) ** 2
-    for share in PLAN:
-        if share.name in {"scale", "spread", "level locate", "level sizes", "level"} & {one.name for one in plan}:
+    for share in plan:
+        if share.name in {"scale", "spread", "level locate", "level sizes", "level"}:
             plan = plan.where(share.name, part=share.part * min(max(seen / share.part, 1.0), MOST_FOR_LEVEL))
     of_rows = next(share.part for share in PLAN if share.name == "rows")
     plan = plan if rows_are_seen(users.total_weight, mu * of_rows**0.5) else plan.without("rows")
@@ -287,31 +241,6 @@ def later_rounds(noise_before: float, noise_now: float) -> int:
     """
     halvings = max(0.0, np.log2(noise_before / noise_now))
     return int(np.clip(round(FEWEST_LATER + 5.0 * halvings), FEWEST_LATER, MOST_LATER))
-
-
-def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]) -> Coordinates:
-    everything = np.arange(users.n_features)
-    if not users.sparse:
-        transform, centre = release_scales(users, False, gate, mu["scales"]), None
-        if own_intercept:  # which takes up what a centre takes away
-            scaled = seen_in_coordinates(users, transform)
-            costs = {"mu_locate": mu["centre locate"], "mu_size": mu["centre sizes"], "mu_sum": mu["centre"]}
-            centre = np.asarray(release_feature_centre(scaled, gate, **costs))
-            centre = centre if transform is None else centre / transform
-        transform = release_correlations(users, transform, centre, False, gate, mu.get("correlations", 0.0))
-        seen = seen_in_coordinates(users, transform, centre)
-        return Coordinates(seen, transform, centre, np.zeros_like(everything), everything)
-    assert isinstance(users, Users)  # others have no sparse rows
-    released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
-    noise = released.noise_std
-    counts = np.maximum(released.value, 0.0) + FLOOR * noise
-    # Where the noise hides them all, its own size stands in for their sum.
-    shares = counts / max(float(released.value.sum()), noise * len(counts) ** 0.5)
-    # On this scale one step fits all features, and the error that noise of one size leaves in predictions is the least.
-    scales = 1.0 / np.sqrt(len(shares) * shares)
-    groups = np.floor(np.log2(shares) / 2).astype(int)
-    popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
-    return Coordinates(users.scaled(scales), scales, None, groups - groups.min(), popular)
 
 
 def _release_level(
@@ -386,6 +315,21 @@ def _better_mean(
     share = sure_share(last, gradient.noise_std, 1) if constant else 0.0
     level = share * float(last.sum()) * constant / (gradient.people * curvature) if constant else 0.0
     return replace(model, coef=model.slopes + step, intercept=model.intercept + level)
+
+
+def _not_beyond_the_valley(before: ClippedGradient | None, now: ClippedGradient) -> float:
+    """What to shorten steps by, from two released gradients in a row.
+
+    Along a direction whose curvature is h times what steps take for granted, a step s leaves (1 − sh) of a gradient. Where
+    features still vary more in some directions than in others, sh may be above 2 there: then rounds climb instead.
+    """
+    if before is None:
+        return 1.0
+    first, second = before.value / before.people, now.value / now.people
+    left = float(np.vdot(first, second)) / max(
+        float(np.vdot(first, first)), 1e-300
+    )  # noise makes it smaller, either way
+    return min(1.0, LONGEST_STEP / (1.0 - left)) if left < 0.0 else 1.0
 
 
 def _across(gradient: np.ndarray, U: np.ndarray) -> np.ndarray:

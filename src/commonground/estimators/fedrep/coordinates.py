@@ -1,0 +1,148 @@
+"""Coordinates in which features vary alike, for dense and for sparse rows: the first thing that the default recipes release.
+
+**Guarantee.** What reads data passes the gate, at shares of the recipe's plan: clipped profiles of feature scales, clipped mean
+rows (2C each, with histograms of sizes, √2), a histogram of feature energies (√2), moments of features of norm one (√2); of
+sparse rows, the sum of people's feature shares (√2). What is made of these is free.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from commonground.accounting.plan import Plan
+from commonground.data.population import Population
+from commonground.data.users import Users
+from commonground.gate import Gate
+from commonground.statistics.sparse_features import FeatureFrequencies
+from commonground.statistics.statistic import SharedModel
+from commonground.steps.coordinates import (
+    FAR_FROM_ZERO,
+    coefficients_for_features,
+    features_for_coefficients,
+    release_correlations,
+    release_scales,
+    seen_in_coordinates,
+    share_of_correlations,
+)
+from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.prior import coefficients_of_variance_one
+from commonground.steps.shared_mean import CENTRE_ROUNDS, centre_rounds, release_feature_centre
+
+START_FEATURES = 200  # of sparse rows: the most popular ones
+FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """People seen so that features vary alike, and the way back."""
+
+    users: Population
+    looked_at: Population  # those of them whom looks at a few numbers take: everybody, or a random part of many
+    transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
+    centre: np.ndarray | None
+    groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
+    popular: np.ndarray  # positions of those that a first embedding is made on
+
+    def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
+        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal."""
+        kept = np.zeros_like(gradient)
+        for group in np.unique(self.groups):
+            here = gradient[self.groups == group]
+            kept[self.groups == group] = share(here, noise_std, here.size) * here
+        return kept
+
+    def for_features(self, model: SharedModel) -> SharedModel:
+        """The model of z as one of x, whose own intercepts are those of x = 0."""
+        U = coefficients_for_features(self.transform, model.embedding)
+        coef = None if model.coef is None else coefficients_for_features(self.transform, model.coef)
+        model = replace(model, embedding=U, coef=coef)
+        if self.centre is None or model.spread is None:
+            return model
+        turn = np.eye(len(model.spread))
+        turn[0, 1:] = -self.centre @ U
+        spread, moved = turn @ model.spread @ turn.T, 0.0 if coef is None else float(coef @ self.centre)
+        return replace(model, intercept=model.intercept - moved, spread=(spread + spread.T) / 2)
+
+    def from_features(self, model: SharedModel) -> SharedModel:
+        """The way back: a model of x, with a spread, as one of z, in which people's coefficients have variance one."""
+        assert model.spread is not None
+        if self.centre is not None:
+            turn = np.eye(len(model.spread))
+            turn[0, 1:] = self.centre @ model.embedding
+            moved = 0.0 if model.coef is None else float(model.coef @ self.centre)
+            spread = turn @ model.spread @ turn.T
+            model = replace(model, intercept=model.intercept + moved, spread=(spread + spread.T) / 2)
+        U = features_for_coefficients(self.transform, model.embedding)
+        coef = None if model.coef is None else features_for_coefficients(self.transform, model.coef)
+        return coefficients_of_variance_one(replace(model, embedding=U, coef=coef))
+
+
+def release_coordinates(
+    users: Population, looked_at: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]
+) -> Coordinates:
+    everything = np.arange(users.n_features)
+    if not users.sparse:
+        transform, centre = _scales_and_centre(looked_at, own_intercept, gate, mu)
+        transform = release_correlations(looked_at, transform, centre, False, gate, mu.get("correlations", 0.0))
+        seen, some = (seen_in_coordinates(people, transform, centre) for people in (users, looked_at))
+        return Coordinates(seen, some, transform, centre, np.zeros_like(everything), everything)
+    assert isinstance(users, Users)  # others have no sparse rows
+    released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
+    noise = released.noise_std
+    counts = np.maximum(released.value, 0.0) + FLOOR * noise
+    # Where the noise hides them all, its own size stands in for their sum.
+    shares = counts / max(float(released.value.sum()), noise * len(counts) ** 0.5)
+    # On this scale one step fits all features, and the error that noise of one size leaves in predictions is the least.
+    scales = 1.0 / np.sqrt(len(shares) * shares)
+    groups = np.floor(np.log2(shares) / 2).astype(int)
+    popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
+    seen = users.scaled(scales)
+    return Coordinates(seen, seen, scales, None, groups - groups.min(), popular)
+
+
+def _scales_and_centre(
+    looked_at: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Factors that bring features to one scale, and where features lie, unless there is no intercept to take that up.
+
+    How large a feature is says nothing of how it varies if it lies far from zero, as years do. So many people are asked for both
+    in turn: scales about zero, the centre, scales of features far from zero about that, and the centre once more. Scales of
+    others stay those about zero: a feature that few people have does not vary for most.
+    """
+    if not own_intercept:
+        return release_scales(looked_at, False, gate, mu["scales"]), None
+    find_centre = partial(
+        release_feature_centre,
+        looked_at,
+        gate,
+        mu_locate=mu["centre locate"],
+        mu_size=mu["centre sizes"],
+        mu_sum=mu["centre"],
+    )
+    if "first scale" not in mu:
+        scales = release_scales(looked_at, False, gate, mu["scales"])
+        return scales, find_centre(scales=scales).value
+    half, last = mu["scales"] / 2**0.5, CENTRE_ROUNDS - 1
+    scales = release_scales(looked_at, False, gate, half, range(2))
+    energy = release_feature_energy(seen_in_coordinates(looked_at, scales), False, gate, mu["first scale"])
+    centre = find_centre(scales=scales, rounds=range(last))
+    scaled = centre.value if scales is None else centre.value * scales
+    far = np.where(scaled**2 > FAR_FROM_ZERO * energy, centre.value, 0.0)
+    scales = release_scales(looked_at, False, gate, half, range(2, 4), scales, far if far.any() else None)
+    return scales, find_centre(scales=scales, rounds=range(last, last + 1), before=centre).value
+
+
+def plan_of_coordinates(plan: Plan, users: Population, own_intercept: bool, mu: float, looked_at: float) -> Plan:
+    """The plan with what coordinates of such people need, from public numbers; ``looked_at`` of them are asked."""
+    part = {share.name: share.part for share in plan}
+    if users.sparse:
+        return plan.without("scales").without("correlations").without("centre").without("first scale")
+    of_correlations = share_of_correlations(looked_at, users.n_features, mu, part["correlations"])
+    plan = plan.without("features").where("correlations", part=of_correlations)
+    if not own_intercept:
+        return plan.without("centre").without("first scale")
+    rounds = centre_rounds(looked_at, users.n_features, mu * part["centre"] ** 0.5)
+    plan = plan.where("centre", repeats=rounds).where("centre sizes", repeats=rounds)
+    return plan if rounds > 1 else plan.without("first scale")
