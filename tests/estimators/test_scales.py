@@ -37,6 +37,13 @@ def test_who_finds_scales_itself_may_do_so_where_people_are_many() -> None:
         assert len(hidden(model, 1500, huge, [0.0] * 5)) == told
 
 
+def test_who_finds_a_centre_itself_may_do_so_where_people_are_many() -> None:
+    years = [0.0, 0.0, 0.0, 40.0, 700.0]
+    for epsilon, told in ((1.0, 2), (2.0, 1), (8.0, 0)):  # n μ/√d of 159, 314 and 1100
+        assert len(hidden(cg.PrivateFedRep(epsilon=epsilon), 1500, [1] * 5, years)) == told
+    assert len(hidden(cg.SingleModel(epsilon=8.0), 1500, [1] * 5, years)) == 2
+
+
 def test_few_people_are_told_what_holds_a_shared_answer() -> None:
     """From public numbers alone."""
     X, y, ids = rows(300, [1] * 6, [0] * 6)

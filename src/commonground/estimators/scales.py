@@ -20,7 +20,8 @@ from commonground.data.population import Population
 
 # By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
 FEW, SOME = 40.0, 60.0
-SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio
+SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio, and features some way from zero
+CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
 
@@ -54,6 +55,8 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
     reach = reach_of(users, mu)
     largest_ratio = math.inf if finds_scales and reach >= SCALES_FOUND_FROM else 100.0 if reach >= SOME else 10.0
     largest_offset = 10.0 if reach >= FEW else 3.0  # of a feature's middle, in its own spreads
+    if finds_scales and reach >= SCALES_FOUND_FROM:
+        largest_offset = 1_000.0 if reach >= CENTRE_FOUND_FROM else 50.0
     for name, at, size, varies in zip(names, middle, spread, varying, strict=True):
         if not varies:
             continue

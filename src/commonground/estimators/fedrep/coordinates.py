@@ -19,6 +19,7 @@ from commonground.statistics.sparse_features import FeatureFrequencies
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.coordinates import (
     FAR_FROM_ZERO,
+    SCALE_ROUNDS,
     coefficients_for_features,
     features_for_coefficients,
     release_correlations,
@@ -145,4 +146,6 @@ def plan_of_coordinates(plan: Plan, users: Population, own_intercept: bool, mu: 
         return plan.without("centre").without("first scale")
     rounds = centre_rounds(looked_at, users.n_features, mu * part["centre"] ** 0.5)
     plan = plan.where("centre", repeats=rounds).where("centre sizes", repeats=rounds)
-    return plan if rounds > 1 else plan.without("first scale")
+    if rounds == 1:
+        return plan.without("first scale")
+    return plan.where("scales", part=part["scales"] * 4 / SCALE_ROUNDS)  # one round more, each at the same cost
