@@ -223,7 +223,7 @@ def own_keepers(labels_scale: float = 1.0) -> tuple[Billboard, np.ndarray, np.nd
 
 
 def test_intervals_of_who_keeps_her_own_model_are_about_that_model() -> None:
-    """The board's noise is 30 times too large, and her head's errors are others; 1,600 labels of 400 people, standard error 0.8 %."""
+    """The board's noise is 30 times too large, and a head's errors are others; 1,600 labels, standard error 0.8 %."""
     board, X, y, ids = own_keepers()
     held = np.arange(len(y)) % 10 == 0
     heads = Heads.fit(board, cg.Users.from_arrays(X[~held], y[~held], ids[~held]))

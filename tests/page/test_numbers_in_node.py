@@ -29,7 +29,8 @@ const opened = openBoard(document);
 const revived = ({ values, items, ...size }) => ({ ...size, ...(items ? { items } : { values: Float64Array.from(values) }) });
 const model = personalize(opened, revived(rows), Float64Array.from(labels));
 const { answers, std } = predict(opened, model, revived(asked), { range: null });
-console.log(JSON.stringify({ kept: model.kept, coef: [...model.coef], intercept: model.intercept, answers: [...answers], std: std && [...std] }));
+const { kept, coef, intercept } = model;
+console.log(JSON.stringify({ kept, coef: [...coef], intercept, answers: [...answers], std: std && [...std] }));
 """
 
 

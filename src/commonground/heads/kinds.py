@@ -109,15 +109,15 @@ class PosteriorHeads(HeadKind):
         assert board.spread is not None
         assert board.noise is not None
         how = board.spread, board.noise, board.log_odds
-        weights, intercepts, *doubts = fit_posterior_heads(block, *_shared(board), *how)
+        weights, intercepts, covariances, noises = fit_posterior_heads(block, *_shared(board), *how)
         own = OwnModels.nobody(board.n_features)
         enough, rows = 2 * (board.n_features + 1), np.diff(block.offsets)
         if self.local_choice and not (block.sparse or board.log_odds) and (rows >= enough).any():
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             usually = OWN if board.statement.sharing_pays is False else HEAD
             own, missed = keep_best(block, *_shared(board), prior, usually, weights, intercepts, enough, HEAD)
-            doubt_without_heads(*doubts, missed, rows)
-        return HeadTable(weights, intercepts, own, Doubts(*doubts))
+            doubt_without_heads(covariances, noises, missed, rows)
+        return HeadTable(weights, intercepts, own, Doubts(covariances, noises))
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ NOISE_ROWS = 100.0
 # At 2, simulated students who answer everything right, or nothing, were taken for people of another kind.
 USUAL = 3.0
 PRIOR_ROWS = 4.0  # that the common noise counts for in how precise her mean is
-# Rows that the common noise counts for in intervals. Noise may hide how far labels spread, and her own residuals tell it. Chosen on
-# simulated people whose board was wrong by a factor of 1/4 to 4: with 2 those with few rows had intervals for 92 to 93 % of labels
-# where it was right, with 8 and more those with 4 to 16 rows for 70 to 84 % where it was too small by 4.
+# Rows that the common noise counts for in intervals. Noise may hide how far labels spread, and her own residuals tell it. Chosen
+# on simulated people whose board was wrong by a factor of 1/4 to 4: with 2, intervals of people with 2 or 4 rows held for 92 to
+# 93 % of labels where it was right; with 8 and more, those of people with 4 or 8 rows for 66 to 78 % where it was a quarter.
 INTERVAL_ROWS = 4.0
 PEOPLE = 2048  # that a thread takes at a time
 
@@ -35,9 +35,9 @@ PEOPLE = 2048  # that a thread takes at a time
 def label_noise(noise, squares, rows):  # type: ignore[no-untyped-def]
     """The variance of her labels about her model, given that its squared errors on so many free rows add up to ``squares``.
 
-    The common noise counts for ``INTERVAL_ROWS`` rows. Were it right, the mean of both would vary as χ² of t²/rows degrees of freedom
-    does, t being all rows that count, never fewer than four times ``INTERVAL_ROWS``; so the last factor makes it the variance of
-    Student's t, and mean ± 1.645 standard deviations hold nine labels of ten, be her rows many, few or none.
+    The common noise counts for ``INTERVAL_ROWS`` rows. Were it right, the mean of both would vary as χ² of t²/rows degrees of
+    freedom does, t being all rows that count; they are never fewer than four times ``INTERVAL_ROWS``. So the last factor makes it
+    the variance of Student's t, and mean ± 1.645 standard deviations hold nine labels of ten, be her rows many, few or none.
     """
     told = INTERVAL_ROWS + rows
     return (INTERVAL_ROWS * noise + squares) / told * (told * told / (told * told - 2.0 * rows))
@@ -45,9 +45,10 @@ def label_noise(noise, squares, rows):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy", inline="always")
 def _own_doubt(W, r, m, size, noise, own, inverse, xi, doubt):  # type: ignore[no-untyped-def]
-    """Her ``label_noise`` v, and in ``doubt`` the covariance of ξ's error with labels of that noise; ``inverse``: A = (s² + WᵀW)⁻¹.
+    """Her ``label_noise`` v, and in ``doubt`` the covariance of ξ's error with labels of that noise.
 
-    ξ is the posterior mean for another noise, s² (``own``): its error is −s² A ξ + A Wᵀe, of covariance s⁴A² + v A WᵀW A.
+    ``xi`` is the posterior mean for another noise, s² (``own``), by A = (s² + WᵀW)⁻¹ (``inverse``): its error is A Wᵀe − s² A ξ,
+    of covariance v A WᵀW A + s⁴ A², which is v A − (v − s²) s² A².
     """
     squares, rows = 0.0, float(m)
     for i in range(m):
