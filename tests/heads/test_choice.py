@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 from sklearn.linear_model import Ridge
 
 import commonground as cg
@@ -66,14 +67,13 @@ def board_of(U: np.ndarray, mean: np.ndarray, pays: bool = True) -> Billboard:
 def test_everybody_keeps_what_is_clearly_better() -> None:
     block, U, mean, kind = three_kinds()
 
-    usually_head = choose(block, U, mean, 0.0, False, None, HEAD)
+    usually_head, _ = choose(block, U, mean, 0.0, False, None, HEAD)
     assert (usually_head[kind == HEAD] == HEAD).all()
     assert (usually_head[kind == OWN] == OWN).all()
-    assert (
-        choose(block, U, mean, 0.0, False, None, OWN)[kind != SHARED] == OWN
-    ).all()  # it has to be ten times better there
+    usually_own, _ = choose(block, U, mean, 0.0, False, None, OWN)
+    assert (usually_own[kind != SHARED] == OWN).all()  # it has to be ten times better there
     few = replace(block, X=block.X[:4], y=block.y[:4], offsets=np.array([0, 4]))
-    assert choose(few, U, mean, 0.0, False, None, HEAD) == [HEAD]  # too few rows to judge by
+    assert choose(few, U, mean, 0.0, False, None, HEAD)[0] == [HEAD]  # too few rows to judge by
 
 
 def test_fit_personalize_and_files_agree(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_nobodys_choice_depends_on_other_peoples_rows() -> None:
             offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in theirs[0]])])
             block = Block(np.concatenate(theirs[0]), np.concatenate(theirs[1]), offsets, first=0)
             model = board.embedding, board.mean, board.intercept, board.fit_intercept
-            return int(choose(block, *model, None, HEAD)[3])
+            return int(choose(block, *model, None, HEAD)[0][3])
 
         low, high = 0.0, 4.0
         first = kept(low, 7)
@@ -210,3 +210,60 @@ def test_who_has_few_rows_keeps_her_head_whatever_rows_others_have() -> None:
         tables.append(HeadTable.fit(board, cg.Users.from_arrays(rows[:, 1:].copy(), rows[:, 0].copy(), ids)))
     assert tables[0].weights[:-1].tobytes() == tables[1].weights[:-1].tobytes()
     assert [table.own.people.tolist() for table in tables] == [[], [9]]
+
+
+def own_keepers(labels_scale: float = 1.0) -> tuple[Billboard, np.ndarray, np.ndarray, np.ndarray]:
+    """A board that says that sharing does not pay, and of 400 people 40 rows each, like nobody else."""
+    rng, d = np.random.default_rng(0), 5
+    U, mean = np.linalg.qr(rng.standard_normal((d, 1)))[0], rng.standard_normal(d)
+    X, ids = rng.standard_normal((400 * 40, d)), np.repeat(np.arange(400), 40)
+    y = labels_scale * ((X * (2.0 * rng.standard_normal((400, d)))[ids]).sum(axis=1) + rng.standard_normal(len(ids)))
+    changed = replace(board_of(U, mean, pays=False), head_kind=PosteriorHeads(True), spread=np.eye(1), noise=30.0)
+    return changed, X, y, ids
+
+
+def test_intervals_of_who_keeps_her_own_model_are_about_that_model() -> None:
+    """The board's noise is 30 times too large, and a head's errors are others; 1,600 labels, standard error 0.8 %."""
+    board, X, y, ids = own_keepers()
+    held = np.arange(len(y)) % 10 == 0
+    heads = Heads.fit(board, cg.Users.from_arrays(X[~held], y[~held], ids[~held]))
+    assert len(heads.table.own.people) == 400
+    found, _ = heads.predict(board, X[held], list(ids[held]), strict=True)
+    std = heads.std(board, X[held], list(ids[held]))
+    inside = (np.abs(y[held] - found) < 1.6448536 * std).mean()
+    assert 0.87 < inside < 0.93
+    mine = ~held & (ids == 7)
+    head = board.personalize(X[mine], y[mine])
+    np.testing.assert_array_equal(head.predict(X[:3], return_std=True)[1], np.full(3, std[ids[held] == 7][0]))
+    low, high = head.interval(X[:3]).T
+    np.testing.assert_allclose(high - low, 2 * 1.6448536 * std[ids[held] == 7][0])
+
+
+@pytest.mark.parametrize("labels_scale", [1.0, 1e120])
+def test_that_noise_is_of_rows_left_out(labels_scale: float) -> None:
+    board, X, y, _ = own_keepers(labels_scale)
+    A, r = X[:40], y[:40]
+    v = np.linalg.lstsq(A, r, rcond=None)[0]
+    strength = (
+        5 * ((r - A @ v) / labels_scale) @ ((r - A @ v) / labels_scale) / 35 / ((v / labels_scale) @ (v / labels_scale))
+    )
+    missed = np.empty(40)
+    for out in range(FOLDS):
+        kept = np.arange(40) % FOLDS != out
+        model = Ridge(alpha=strength, fit_intercept=False).fit(A[kept], r[kept] / labels_scale)
+        missed[~kept] = r[~kept] / labels_scale - model.predict(A[~kept])
+    variance = missed @ missed / 40 * stats.t(40).var()
+    _, std = board.personalize(A, r).predict(X[:1], return_std=True)
+    np.testing.assert_allclose(std / labels_scale, variance**0.5, rtol=1e-6)
+
+
+def test_errors_beyond_the_range_of_floats_are_infinite_and_hers_alone() -> None:
+    board, X, y, _ = own_keepers()
+    huge = np.where(np.arange(40) % 2, 1e308, -1e308)
+    both = board.head_kind.fit(Block(X[:80], np.r_[huge, y[40:80]], np.array([0, 40, 80]), 0), board)
+    alone = board.head_kind.fit(Block(X[40:80], y[40:80], np.array([0, 40]), 0), board)
+    assert both.doubts is not None
+    assert alone.doubts is not None
+    assert both.doubts.noises[0] == np.inf
+    assert 0.3 < both.doubts.noises[1] == alone.doubts.noises[0] < 3.0
+    assert not both.doubts.covariances.any()

@@ -1,12 +1,20 @@
-"""Posterior heads of many people: everybody's comes from her own rows, bit by bit."""
+"""Posterior heads of many people: everybody's comes from her own rows, bit by bit; and how far off they are."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from commonground.data.users import Block
-from commonground.heads.posterior import PEOPLE, fit_posterior_heads
+from commonground.heads.posterior import (
+    INTERVAL_ROWS,
+    NOISE_ROWS,
+    PEOPLE,
+    fit_posterior_heads,
+    label_noise,
+    prediction_variances,
+)
 from populations import ragged_block, replace_person
 
 D = 4
@@ -72,8 +80,12 @@ def test_a_usual_person_gets_the_posterior_and_nothing_else() -> None:
     block = ragged_block(0, n_users=50, d=D, low=5, high=9)
     near = replace(block, y=np.full(len(block.y), 0.5))
     W = np.ones((1, 1))
-    _, intercepts, _, noises = fit_posterior_heads(near, 0 * U[:, :0], 0 * W0, 0.0, True, W, 1.0)
+    _, intercepts, _, _ = fit_posterior_heads(near, 0 * U[:, :0], 0 * W0, 0.0, True, W, 1.0)
     rows = np.diff(block.offsets)
+    noises = np.ones(len(rows))
+    for _ in range(50):  # her own noise: expectation and maximisation until nothing moves
+        mean = 0.5 * rows / (rows + noises)
+        noises = (NOISE_ROWS + rows * ((0.5 - mean) ** 2 + noises / (rows + noises))) / (NOISE_ROWS + rows)
     np.testing.assert_allclose(intercepts, 0.5 * rows / (rows + noises), rtol=1e-6)
 
 
@@ -89,3 +101,74 @@ def test_the_person_after_a_surprising_one_is_as_alone() -> None:
     X, y = rng.standard_normal((8, D)), np.r_[np.full(4, 100.0), 0.1 * rng.standard_normal(4)]
     both, alone = Block(X, y, np.array([0, 4, 8]), first=0), Block(X[4:], y[4:], np.array([0, 4]), first=0)
     np.testing.assert_array_equal(parts(both, False)[1], parts(alone, False)[0])
+
+
+# ---- how far off a head may be ---------------------------------------------------------------------------------------
+
+
+def slow_doubt(X: np.ndarray, y: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
+    """The covariance of her part's error, and the variance of her labels about her model, from their definitions."""
+    Z, L = np.column_stack([np.ones(len(y)), X @ U]), np.linalg.cholesky(SPREAD)
+    W, r, s2 = Z @ L, y - X @ W0 - 0.3, noise
+    for _ in range(50):
+        A = np.linalg.inv(s2 * np.eye(3) + W.T @ W)
+        residual = r - W @ A @ W.T @ r
+        s2 = (NOISE_ROWS * noise + residual @ residual + s2 * np.trace(W @ A @ W.T)) / (NOISE_ROWS + len(y))
+    free = len(y) - np.trace(W @ A @ W.T)
+    told = INTERVAL_ROWS + free
+    variance = (INTERVAL_ROWS * noise + residual @ residual) / told
+    if len(y):
+        variance *= stats.t(told**2 / free).var()
+    # ξ̂ − ξ = A Wᵀ(W ξ + e) − ξ with ξ ~ N(0, 1) and e ~ N(0, variance), a linear map of both.
+    of_part, of_noise = A @ W.T @ W - np.eye(3), A @ W.T
+    return L @ (of_part @ of_part.T + variance * of_noise @ of_noise.T) @ L.T, float(variance)
+
+
+@pytest.mark.parametrize("wrong", [0.1, 1.0, 10.0])
+def test_doubts_are_those_of_the_textbook(wrong: float) -> None:
+    rng, rows = np.random.default_rng(0), [0, 1, 2, 5, 12, 40]
+    offsets = np.concatenate([[0], np.cumsum(rows)])
+    X = rng.standard_normal((offsets[-1], D))
+    y = X @ W0 + rng.standard_normal(len(X))
+    _, _, doubts, noises = fit_posterior_heads(Block(X, y, offsets, 0), U, W0, 0.3, True, SPREAD, wrong)
+    for j in range(len(rows)):
+        mine = slice(offsets[j], offsets[j + 1])
+        covariance, variance = slow_doubt(X[mine], y[mine], wrong)
+        np.testing.assert_allclose(noises[j], variance, rtol=1e-5)
+        np.testing.assert_allclose(doubts[j], covariance[np.tril_indices(3)], rtol=1e-4, atol=1e-6)
+
+
+def coverage(rows: int, wrong: float, people: int = 20_000) -> float:
+    """How many fresh labels lie in 90 % intervals, for people of a board that is right but for the noise, off by a factor."""
+    rng, whose = np.random.default_rng(rows), np.repeat(np.arange(people), rows + 1)
+    X, own = rng.standard_normal((len(whose), D)), rng.standard_normal((people, 3)) @ np.linalg.cholesky(SPREAD).T
+    Z = np.column_stack([np.ones(len(X)), X @ U])
+    y = X @ W0 + 0.3 + (Z * own[whose]).sum(axis=1) + rng.standard_normal(len(X))
+    fresh = np.arange(len(whose)) % (rows + 1) == rows
+    block = Block(X[~fresh], y[~fresh], rows * np.arange(people + 1), 0)
+    heads, intercepts, doubts, noises = fit_posterior_heads(block, U, W0, 0.3, True, SPREAD, wrong)
+    found = X[fresh] @ W0 + 0.3 + intercepts + ((X[fresh] @ U) * heads).sum(axis=1)
+    variances = prediction_variances(X[fresh], U, True, np.arange(people), doubts, noises, SPREAD, wrong)
+    return float((np.abs(y[fresh] - found) < 1.6448536 * np.sqrt(variances)).mean())
+
+
+@pytest.mark.parametrize("rows", [0, 1, 2, 4, 8, 16, 64])
+def test_nine_of_ten_labels_where_the_board_knows_the_noise(rows: int) -> None:
+    """Of 20,000 labels; the standard error is 0.2 %, so a right interval fails once in a million runs."""
+    assert 0.89 < coverage(rows, 1.0) < 0.92
+
+
+@pytest.mark.parametrize(("rows", "wrong", "least", "most"), [
+    (16, 0.25, 0.84, 0.88), (16, 4.0, 0.92, 0.975), (64, 0.25, 0.885, 0.91), (64, 4.0, 0.90, 0.93), (64, 0.01, 0.88, 0.91),
+])  # fmt: skip
+def test_ones_own_rows_tell_a_noise_that_the_board_does_not_know(
+    rows: int, wrong: float, least: float, most: float
+) -> None:
+    """With the board's noise alone: 66 % and 99.7 % for 16 rows."""
+    assert least < coverage(rows, wrong) < most
+
+
+def test_the_noise_of_labels_is_between_the_boards_and_hers() -> None:
+    assert label_noise(2.0, 0.0, 0.0) == 2.0
+    np.testing.assert_allclose(label_noise(2.0, 1e6, 1e6), 1.0, rtol=1e-4)
+    np.testing.assert_allclose(label_noise(1.0, 12.0, 12.0), stats.t((INTERVAL_ROWS + 12.0) ** 2 / 12.0).var())

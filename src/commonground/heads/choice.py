@@ -34,12 +34,13 @@ def keep_best(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
     prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray, fewest_rows: int = FEWEST_ROWS,
     with_few: int | None = None,
-) -> OwnModels:  # fmt: skip
+) -> tuple[OwnModels, np.ndarray]:  # fmt: skip
     """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned.
 
-    ``with_few``: what those keep who have fewer rows than that; None: what is usual.
+    ``with_few``: what those keep who have fewer rows than that; None: what is usual. Also (people,) the mean square of what the
+    kept model misses on rows left out: NaN where that is a head, infinite where it is too large for floats.
     """
-    kept = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows, with_few)
+    kept, missed = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows, with_few)
     alone = np.flatnonzero(kept == OWN)
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -51,7 +52,9 @@ def keep_best(
     # Who has numbers too large for a model of her own is left with what is shared.
     heads[kept != HEAD] = 0.0
     own_intercepts[kept != HEAD] = 0.0
-    return OwnModels(alone[finite], coef[finite])
+    missed[alone[~finite]] = math.inf
+    missed[kept == HEAD] = math.nan
+    return OwnModels(alone[finite], coef[finite]), missed
 
 
 @kernel(error_model="numpy")
@@ -118,9 +121,10 @@ def _mean_square(values, exponent):  # type: ignore[no-untyped-def]
 
 @kernel(error_model="numpy")
 def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
+    """What she keeps, and the mean square of what it misses on rows left out; infinite where she has too few to tell."""
     m, k = X.shape[0], U.shape[1]
     if m < fewest_rows:
-        return usually
+        return usually, math.inf
     shared_intercept, local_intercept = intercepts
     A, r, missed, errors = np.zeros((m, k)), np.empty(m), np.empty(m), np.full(3, math.inf)
     seen_by_the_shared_part(X, y, U, w, shared_intercept, A, r)
@@ -143,26 +147,30 @@ def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_ro
             best = other
     # The less, the fewer rows she judges by: the relative error of a mean square falls with their root.
     allowed = errors[usually] / (1.0 + CLEARLY / math.sqrt(m)) / (DOUBTFUL if usually == OWN else 1.0)
-    return best if errors[best] < allowed else usually
+    kept = best if errors[best] < allowed else usually
+    return kept, math.ldexp(errors[kept], 2 * exponent)
 
 
 @kernel(error_model="numpy")
 def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
-    kept = np.empty(offsets.shape[0] - 1, np.int64)
+    kept, missed = np.empty(offsets.shape[0] - 1, np.int64), np.empty(offsets.shape[0] - 1)
     for j in range(kept.shape[0]):
         mine = slice(offsets[j], offsets[j + 1])
-        kept[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually, fewest_rows)
-    return kept
+        kept[j], missed[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually, fewest_rows)
+    return kept, missed
 
 
 def choose(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
     prior: np.ndarray | None, usually: int, fewest_rows: int = FEWEST_ROWS, with_few: int | None = None,
-) -> np.ndarray:  # fmt: skip
-    """HEAD, SHARED or OWN for each person of the block; ``usually`` is what she keeps when nothing else is clearly better."""
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+    """HEAD, SHARED or OWN for each person of the block, and the mean square of what it misses on rows that she leaves out.
+
+    ``usually`` is what she keeps when nothing else is clearly better.
+    """
     w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
     intercepts = float(intercept), int(local_intercept)
     how = U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows
-    kept = over_chunks(block, lambda some: _choose(some.X, some.y, some.offsets, *how))
-    return kept if with_few is None else np.where(np.diff(block.offsets) < fewest_rows, with_few, kept)
+    kept, missed = over_chunks(block, lambda some: _choose(some.X, some.y, some.offsets, *how))
+    return (kept if with_few is None else np.where(np.diff(block.offsets) < fewest_rows, with_few, kept)), missed

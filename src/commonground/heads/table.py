@@ -126,9 +126,11 @@ class OwnModels:
 
 @dataclass(frozen=True, repr=False)
 class Doubts:
-    """What is not known of people's own parts: the covariances of their posteriors. Private, as they are."""
+    """What is not known of people's own parts: the covariances of their errors. Private, as they are."""
 
-    covariances: np.ndarray  # (n, q(q + 1)/2) lower halves, row by row; intercept first, where people have one
+    # (n, q(q + 1)/2) lower halves, row by row; intercept first, where people have one. Zero for who keeps something else: what is
+    # not known of that is in her noise.
+    covariances: np.ndarray
     noises: np.ndarray  # (n,) variance of her labels about her model
 
     def __repr__(self) -> str:
@@ -260,11 +262,11 @@ class HeadTable:
             answer = partial(self._of_one, board, position)
             return ClassHead(self.weights[position], board.classes, answer, board.n_features)
         weights, alone = self.weights[position], int(self.own.of(np.array([position]))[0])
+        std_of = None if self.doubts is None else partial(self._std_of_one, board, position)
         if alone >= 0:
-            return Head(self.own.coef[alone, :-1], float(self.own.coef[alone, -1]), weights)
+            return Head(self.own.coef[alone, :-1], float(self.own.coef[alone, -1]), weights, std_of=std_of)
         mean = np.zeros(board.n_features) if board.mean is None else board.mean
         coef = coefficients(mean, np.asarray(board.embedding, dtype=np.float64), weights)
-        std_of = None if self.doubts is None else partial(self._std_of_one, board, position)
         return Head(coef, board.intercept + float(self.intercepts[position]), weights, std_of=std_of)
 
     def _of_one(self, board: "Billboard", position: int, X: Any) -> np.ndarray:

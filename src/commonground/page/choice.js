@@ -34,10 +34,11 @@ function meanSquare(values, exponent) {
   return total < Infinity ? total : Infinity;
 }
 
-// "head", "shared" or "own"; usually: what she keeps unless another is clearly better.
+// {kept: "head", "shared" or "own", missed: the mean square of what it misses on rows left out}; usually: what she keeps unless another
+// is clearly better.
 export function choose(board, prior, rows, labels, usually, fewestRows) {
   const m = rows.n, { k, d } = board, one = board.fit_intercept;
-  if (m < fewestRows) return usually;
+  if (m < fewestRows) return { kept: usually, missed: Infinity };
   const errors = { head: Infinity, shared: Infinity, own: Infinity };
   const { U } = inCoordinatesOf(prior, board);
   const { A, r } = seen(board, U, rows, labels);
@@ -55,7 +56,8 @@ export function choose(board, prior, rows, labels, usually, fewestRows) {
   let best = "head";
   for (const other of ["shared", "own"]) if (errors[other] < errors[best]) best = other;
   const allowed = errors[usually] / (1 + CLEARLY / Math.sqrt(m)) / (usually === "own" ? DOUBTFUL : 1);
-  return errors[best] < allowed ? best : usually;
+  const kept = errors[best] < allowed ? best : usually;
+  return { kept, missed: ldexp(errors[kept], 2 * (exponent ?? 0)) };
 }
 
 // {coef, intercept} of ridge on her own rows alone; null where numbers are too large for it.

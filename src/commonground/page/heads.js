@@ -24,12 +24,13 @@ const KINDS = {
   posterior(board, rows, labels) {
     const head = posteriorHead(board, rows, labels), enough = 2 * (board.d + 1);
     if (!(board.heads.local_choice && !rows.items && !board.logOdds && rows.n >= enough)) return { head, kept: "head" };
-    return { head, kept: choose(board, board.k ? ridgeMatrix(board) : null, rows, labels, "head", enough) };
+    const found = choose(board, board.k ? ridgeMatrix(board) : null, rows, labels, board.sharing_pays === false ? "own" : "head", enough);
+    return { head, ...found };
   },
   ridge(board, rows, labels) {
     const head = ridgeHead(board, rows, labels);
     if (!(board.heads.local_choice && board.k && !rows.items)) return { head, kept: "head" };
-    return { head, kept: choose(board, board.prior, rows, labels, board.sharing_pays === false ? "own" : "head", 5) };
+    return { head, ...choose(board, board.prior, rows, labels, board.sharing_pays === false ? "own" : "head", 5) };
   },
   convex: (board, rows, labels) => ({ head: convexHead(board, rows, labels, board.heads.loss), kept: "head" }),
   signs(board, rows, labels) {
@@ -57,21 +58,24 @@ function dense(rows) {
 export function personalize(board, given, labels) {
   refuseUnknownKind(board);
   const rows = board.heads.kind === "convex" ? dense(given) : given;
-  const { head, kept } = KINDS[board.heads.kind](board, rows, labels);
+  const { head, kept, missed } = KINDS[board.heads.kind](board, rows, labels);
   if (kept !== "head") {
     head.weights = new Float64Array(board.k);
     head.intercept = 0;
   }
   const own = kept === "own" ? ownModel(board, rows, labels) : null;
-  if (own) return { ...own, weights: head.weights, kept, posterior: null, deviations: null };
-  const coef = Float64Array.from(board.mean);
-  for (let c = 0; c < board.d; c += 1) for (let a = 0; a < board.k; a += 1) coef[c] += board.embedding[c * board.k + a] * head.weights[a];
-  const known = head.covariance !== undefined;
-  return {
-    coef, intercept: board.intercept + head.intercept, weights: head.weights, kept: kept === "own" ? "shared" : kept,
+  if (kept !== "head" && head.covariance) { // her errors on rows left out have in them what is not known of what she keeps
+    head.covariance.fill(0);
+    head.noise = kept === "own" && !own ? Infinity : (missed * rows.n) / Math.max(rows.n - 2, 1);
+  }
+  const known = head.covariance !== undefined, doubts = {
     posterior: known ? { covariance: [...head.covariance], noise: head.noise } : null,
     deviations: known ? (asked) => deviations(board, head, asked) : null,
   };
+  if (own) return { ...own, weights: head.weights, kept, ...doubts };
+  const coef = Float64Array.from(board.mean);
+  for (let c = 0; c < board.d; c += 1) for (let a = 0; a < board.k; a += 1) coef[c] += board.embedding[c * board.k + a] * head.weights[a];
+  return { coef, intercept: board.intercept + head.intercept, weights: head.weights, kept: kept === "own" ? "shared" : kept, ...doubts };
 }
 
 // {answers, low, high} for rows: predictions within the label's range, and where a label lies in nine cases of ten.

@@ -1,10 +1,11 @@
 // Posterior heads: the released prior of people's own parts, weighed against her own rows (heads/posterior.py).
 //
 // Her labels, less the shared prediction, are r = Z h + e with h ~ N(0, S), e ~ N(0, s²). With S = R Rᵀ and W = Z R it is h = R ξ, where
-// ξ has the mean (s² + WᵀW)⁻¹ Wᵀr and the covariance s² (s² + WᵀW)⁻¹. Her own residuals correct s².
+// ξ has the mean (s² + WᵀW)⁻¹ Wᵀr and the covariance s² (s² + WᵀW)⁻¹. Her own residuals correct s², and all the more in intervals.
 import { backward, eigen, factor, forward, products } from "./linear.js";
 
 const NOISE_ROWS = 100; // rows that the common noise counts for against her own residuals
+const INTERVAL_ROWS = 4; // the same in intervals
 const USUAL = 3, MEAN_ROWS = 4; // see surprise
 const MOST_STEPS = 40, LONGEST_STEP = 3, AT_REST = 1e-9, FARTHEST = 40; // of Newton's, for yes-or-no labels
 
@@ -20,8 +21,9 @@ function inverseFrom(L, q) {
   return inverse;
 }
 
+// {xi, doubt, variance}: ξ's mean, the (q, q) covariance of its error, and the variance of her labels about her model.
 function posterior(W, r, m, q, noise) {
-  let own = noise, inverse = null, xi = null;
+  let own = noise, inverse = null, xi = null, squares = 0, used = 0;
   for (let pass = 0; pass < 4; pass += 1) {
     const gram = new Float64Array(q * q);
     for (let c = 0; c < q; c += 1) gram[c * q + c] = own;
@@ -35,21 +37,31 @@ function posterior(W, r, m, q, noise) {
     for (let i = 0; i < m; i += 1) for (let c = 0; c < q; c += 1) xi[c] += W[i * q + c] * r[i];
     forward(L, xi, q);
     backward(L, xi, q);
-    let squares = NOISE_ROWS * noise;
+    squares = 0;
+    used = 0;
     for (let i = 0; i < m; i += 1) {
-      let missed = r[i], doubt = 0;
+      let missed = r[i];
       for (let c = 0; c < q; c += 1) {
         missed -= W[i * q + c] * xi[c];
-        for (let b = 0; b < q; b += 1) doubt += W[i * q + c] * inverse[c * q + b] * W[i * q + b];
+        for (let b = 0; b < q; b += 1) used += W[i * q + c] * inverse[c * q + b] * W[i * q + b];
       }
-      squares += missed * missed + own * doubt;
+      squares += missed * missed;
     }
-    own = squares / (NOISE_ROWS + m);
+    own = (NOISE_ROWS * noise + squares + own * used) / (NOISE_ROWS + m);
   }
-  return own < Infinity && xi.every((x) => Math.abs(x) < Infinity) ? { xi, inverse, own } : null;
+  if (!(own < Infinity && xi.every((x) => Math.abs(x) < Infinity))) return null;
+  const free = Math.max(m - used, 0), told = INTERVAL_ROWS + free;
+  const variance = ((INTERVAL_ROWS * noise + squares) / told) * ((told * told) / (told * told - 2 * free));
+  const doubt = inverse.map((x) => variance * x); // less (variance − own) own inverse²
+  for (let a = 0; a < q; a += 1) {
+    for (let c = 0; c < q; c += 1) {
+      for (let b = 0; b < q; b += 1) doubt[a * q + c] -= (variance - own) * own * inverse[a * q + b] * inverse[b * q + c];
+    }
+  }
+  return { xi, doubt, variance };
 }
 
-// The same for yes-or-no labels (yes: above zero) of log-odds offset + W ξ: mode and Laplace's covariance of ξ ~ N(0, 1).
+// The posterior of yes-or-no labels (yes: above zero) of log-odds offset + W ξ: mode and Laplace's covariance of ξ ~ N(0, 1).
 function logisticPosterior(W, offsets, labels, m, q) {
   const xi = new Float64Array(q), r = new Float64Array(m), V = new Float64Array(m * q);
   let inverse = null;
@@ -87,7 +99,7 @@ function logisticPosterior(W, offsets, labels, m, q) {
     if (!(moved < Infinity)) return null;
     if (moved < AT_REST) break;
   }
-  return { xi, inverse, own: 1 };
+  return { xi, doubt: inverse, variance: 0 };
 }
 
 // A root of S: S = root rootᵀ. Cholesky's where there is one, else by eigenvectors; what is not positive counts as nothing.
@@ -136,7 +148,7 @@ function withColumn(A, rows, q, column) {
   return wider;
 }
 
-// {weights, intercept, covariance, noise}: her part, the (q, q) covariance of what is not known of it, and the noise of her labels.
+// {weights, intercept, covariance, noise}: her part, the (q, q) covariance of its error, and the noise of her labels.
 export function posteriorHead(board, rows, labels) {
   const { k } = board, one = board.fit_intercept ? 1 : 0, q = k + one, m = rows.n;
   let root = rootOf(board.spread, q);
@@ -157,7 +169,7 @@ export function posteriorHead(board, rows, labels) {
     root = withColumn(root, q, q, (a) => (a === 0 ? Math.sqrt(lacking) : 0));
   }
   const found = board.logOdds ? logisticPosterior(W, offsets, labels, m, size) : posterior(W, r, m, size, board.noise);
-  const xi = found ? found.xi : new Float64Array(size), own = found ? found.own : 1;
+  const xi = found ? found.xi : new Float64Array(size);
   const part = new Float64Array(q), covariance = new Float64Array(q * q);
   const known = found ? size : q; // without a posterior, the prior alone
   for (let a = 0; a < q; a += 1) {
@@ -165,13 +177,13 @@ export function posteriorHead(board, rows, labels) {
     for (let b = 0; b < q; b += 1) {
       for (let c = 0; c < known; c += 1) {
         for (let e = 0; e < known; e += 1) {
-          const middle = found ? found.inverse[c * size + e] : c === e ? 1 : 0;
-          covariance[a * q + b] += own * root[a * size + c] * middle * root[b * size + e];
+          const middle = found ? found.doubt[c * size + e] : c === e ? 1 : 0;
+          covariance[a * q + b] += root[a * size + c] * middle * root[b * size + e];
         }
       }
     }
   }
-  return { weights: part.slice(one), intercept: one ? part[0] : 0, covariance, noise: board.logOdds ? 0 : found ? own : board.noise };
+  return { weights: part.slice(one), intercept: one ? part[0] : 0, covariance, noise: board.logOdds ? 0 : found ? found.variance : board.noise };
 }
 
 // Standard deviations of fresh labels of rows.
