@@ -108,7 +108,7 @@ def test_a_model_comes_back_from_the_coordinates_as_it_went(own_intercept: bool)
     old = SharedModel(U, rng.standard_normal(D), 1.5, own_intercept, root @ root.T, 0.7)
     for transform in (None, rng.uniform(0.5, 2.0, D), rng.standard_normal((D, D))):
         centre = rng.standard_normal(D) if own_intercept else None
-        seen = default.Coordinates(None, transform, centre, np.zeros(D, int), np.arange(D))  # type: ignore[arg-type]
+        seen = default.Coordinates(None, None, transform, centre, np.zeros(D, int), np.arange(D))  # type: ignore[arg-type]
         back = default.orthonormal(seen.for_features(seen.from_features(old)))
         np.testing.assert_allclose(back.coef, old.coef, atol=1e-9)
         assert back.intercept == pytest.approx(1.5)

@@ -69,12 +69,15 @@ def test_people_do_better_than_by_what_is_shared_and_than_by_frequencies(
 
 
 def test_probabilities_are_calibrated(fitted: Any, drinks: tuple[np.ndarray, ...]) -> None:
-    """By fifths of what is told of each class, of people in training and of strangers; the seed is fixed."""
+    """By fifths of what is told of each class, of people in training and of strangers; the seed is fixed.
+
+    The largest of 40 distances is 0.04 to 0.075 for six other seeds, half of it sampling error of 480 answers.
+    """
     X, y, ids, held, _ = drinks
     for p in (fitted.predict_proba(X[held], users=ids[held]), fitted.billboard_.predict_proba(X[held])):
         for c in range(K):
             for group in np.array_split(np.argsort(p[:, c], kind="stable"), 5):
-                assert abs(p[group, c].mean() - (y[held][group] == c).mean()) < 0.06
+                assert abs(p[group, c].mean() - (y[held][group] == c).mean()) < 0.08
 
 
 def test_unknown_people_and_newcomers(fitted: Any, drinks: tuple[np.ndarray, ...]) -> None:
