@@ -155,7 +155,7 @@ def train(
         "simulation_seed": simulation_seed,
     }
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
-    look_at_people(people, model, epsilon)
+    look_at_people(people, model, epsilon, chosen)
     look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:
         training.show_dry_run(look, as_json)

@@ -27,7 +27,7 @@ from commonground.cli.use import class_of
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.data.users import Users
-from commonground.errors import InputError, ScaleWarning, SharingWarning
+from commonground.errors import InputError, PrivacyWarning, ScaleWarning, SharingWarning
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 
@@ -92,6 +92,9 @@ def run_evaluation(
     with warnings.catch_warnings():
         for quiet in (ScaleWarning, SharingWarning):
             warnings.simplefilter("ignore", quiet)
+        warnings.filterwarnings(
+            "ignore", "the same people", PrivacyWarning
+        )  # fits here are thrown away; nobody has paid
         if not users.features_are_known:  # which values are found is decided once, by a fit on everybody
             found = clone(private).fit(users).billboard_.schema
             users = Users.from_table(table, schema=found)

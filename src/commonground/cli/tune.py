@@ -72,8 +72,8 @@ def tune(
                 'values = "discover" is for one fit, not for a search: give the values by name in the schema, or train once and '
                 "take those that its board lists."
             )
-        look_at_people(people, model, epsilon)
         estimator = opened(model, people, {}, epsilon=epsilon, delta=delta)
+        look_at_people(people, model, epsilon, estimator)
         found = search(
             estimator, grid, people, epsilon, delta, refit=refit, ledger=payer, simulation_seed=simulation_seed,
             verbose=not as_json,

@@ -129,7 +129,7 @@ def open_pandas(frame: Any, user: str, label: str | None, features: Sequence[str
         try:
             arrays.append(pa.array(series, from_pandas=True))
         except (pa.ArrowException, OverflowError):
-            raise not_numeric(name, f"{series.dtype} values") from None
+            raise not_numeric(name, f"{series.dtype} values", name == label) from None
     # The ids stay with pandas: a column of UUIDs or of mixed types has no Arrow type.
     return Table(ArrowSource(pa.table(arrays, names=columns.values)), columns, frame.iloc[:, names.index(user)])
 
