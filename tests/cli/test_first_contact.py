@@ -643,3 +643,29 @@ def test_a_dry_run_knows_of_budgets_in_the_table(run: Run, plain: pd.DataFrame) 
     code, out, err = run(*LOOK, "--budget", "mine", "--any-scales")
     assert (code, "Everybody pays her own ε" in out, "ε = 1" in out) == (0, True, False), err
     assert json.loads(run(*LOOK, "--budget", "mine", "--any-scales", "--json")[1])["epsilon"] is None
+
+
+def test_a_search_refuses_a_huge_column_as_a_training_does(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(b=plain.b * 5e6).to_csv("t.csv", index=False)
+    tune = ("tune", "t.csv", "--user", "who", "--label", "y", "--out", "board", "--try", "rank=0,1")
+    code, _, err = run(*tune)
+    assert (code, "the size of 1 feature for" in err, "'b' is far larger" in err, "--any-scales" in err) == (
+        2,
+        *[True] * 3,
+    )
+    assert not Path("board").exists()
+    assert run(*tune, "--any-scales")[0] == 0
+
+
+def test_another_unit_at_predict_is_told_where_there_is_a_range(run: Run, visits: pd.DataFrame) -> None:
+    assert run(*TRAIN)[0] == 0
+    told = "most cells of 'age' lie outside of the range"
+    predict = ("predict", "board", "asked.csv", "--out", "p.csv")
+    visits.assign(age=12 * visits.age).to_csv("asked.csv", index=False)  # in months
+    code, _, err = run(*predict)
+    assert (code, told in err) == (0, True), err
+    few = np.arange(len(visits)) % 3 == 0
+    visits.assign(age=visits.age.where(~few, 500)).to_csv("asked.csv", index=False)
+    assert told not in run(*predict)[2]
+    visits.assign(age=np.nan).to_csv("asked.csv", index=False)
+    assert told not in run(*predict)[2], "empty cells are in no unit"

@@ -122,9 +122,7 @@ def train(
     refuse_if_useless: Annotated[
         bool, typer.Option("--refuse-if-useless", help="Exit with code 4 where sharing is not expected to pay.")
     ] = False,
-    any_scales: Annotated[
-        bool, typer.Option("--any-scales", help="Train also on features whose size the noise would hide.")
-    ] = False,
+    any_scales: options.AnyScales = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""

@@ -51,6 +51,9 @@ Items = Annotated[
 ]
 NewBoard = Annotated[Path, typer.Option("--out", help="Folder for the billboard.")]
 ReplaceBoard = Annotated[bool, typer.Option("--force", help="Put the new board in the place of one that is there.")]
+AnyScales = Annotated[
+    bool, typer.Option("--any-scales", help="Train also on features whose size the noise would hide.")
+]
 SimulationSeed = Annotated[int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")]
 PayingLedger = Annotated[
     str | None, typer.Option(help="Ledger that pays for it: a file, or postgresql://user@host/database.")

@@ -103,8 +103,8 @@ def not_numeric(column: object, held: object, is_label: bool = False) -> InputEr
     if is_label:
         return CellError(
             f"Column {column!r} is not numeric: it holds {held}, and it is the label. Classes, yes or no, and dates are declared "
-            "in a schema (`commonground schema TABLE --out schema.toml`), and classes have a model of their own (--model classifier; "
-            "PrivateFedRepClassifier takes them as they are: classes=(…))."
+            "in a schema (`commonground schema TABLE --out schema.toml`), and classes have a model of their own (--model "
+            "classifier; PrivateFedRepClassifier takes them as they are: classes=(…))."
         )
     return CellError(
         f"Column {column!r} is not numeric: it holds {held}. One-hot encode it, or say in a schema what it is "
