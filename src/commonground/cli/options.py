@@ -18,7 +18,9 @@ Board = Annotated[Path, typer.Argument(help="Folder of a billboard, as written b
 UserColumn = Annotated[
     str | None, typer.Option("--user", help="Column that says whose row it is; user_id, or the schema's, by default.")
 ]
-LabelColumn = Annotated[str | None, typer.Option("--label", help="Column to predict; y, or the schema's, by default.")]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Column to predict; by default the schema's or the board's, else y.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 ItemColumn = Annotated[
     str | None, typer.Option("--item", help="Column of item ids, the only feature, one-hot: rows are ratings.")
