@@ -10,7 +10,7 @@ from commonground.data.population import Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 
 MUCH = 20.0  # ε: odds of e^20, hundreds of millions to one
-TWO_CLASSES = ("classifier", "logistic")  # by --model: yes is a label above zero
+TWO_CLASSES = ("classifier", "logistic", "margin")  # by --model
 NUMBERS = ("fedrep", "altmin", "huber", "subspace", "single", "level", "nonprivate")
 
 
@@ -98,8 +98,8 @@ def _look_at_classes(people: Population, y: np.ndarray, model: str) -> None:
     two = bool(np.isin(y, (0.0, 1.0)).all() or np.isin(y, (-1.0, 1.0)).all())
     if model in TWO_CLASSES and not two:
         raise InputError(
-            f"--model {model} needs labels 0 and 1, or −1 and 1; {label_in_words(people)} has others, and all above zero would "
-            "count as yes. For classes by their names, or several, give a --schema whose label is a category; for numbers "
+            f"--model {model} needs labels 0 and 1, or −1 and 1; {label_in_words(people)} has others. "
+            "For classes by their names, or several, give a --schema whose label is a category; for numbers "
             "--model fedrep."
         )
     if model in NUMBERS and two:
