@@ -156,6 +156,24 @@ def test_a_dry_run_spends_and_writes_nothing(run: Run, visits: pd.DataFrame) -> 
     assert set(Path().iterdir()) == before
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_every_model_has_a_dry_run(model: str, run: Run, visits: pd.DataFrame) -> None:
+    schema, declares = SCHEMA, model not in ("own", "nonprivate")
+    if model in ("logistic", "margin", "classifier"):
+        schema = SCHEMA.replace(
+            '[columns.stars]\nrole = "label"\nrange = [1, 5]',
+            '[columns.content]\nrole = "label"\nkind = "category"\nvalues = ["sad", "glad"]',
+        )
+    Path("schema.toml").write_text(schema, encoding="utf-8")
+    look = ("train", "visits.csv", "--schema", "schema.toml", "--out", "board", "--model", model, "--dry-run")
+    code, out, err = run(*look)
+    assert code == 0, err
+    pays = f"pays: ε = 1, δ = {0 if model in ('margin', 'subspace') else 1e-06:g} for all"
+    assert (pays in out) == declares, out
+    assert ("What would be released" in out) == declares, out
+    assert not Path("board").exists()
+
+
 def test_a_huge_column_is_refused_by_name_before_anything_is_spent(run: Run, visits: pd.DataFrame) -> None:
     rng = np.random.default_rng(0)
     visits[["who", "stars", "income"]].assign(a=rng.normal(size=1200), b=rng.normal(size=1200)).to_csv(
@@ -448,11 +466,9 @@ def test_two_numbers_as_labels_get_classes_and_others_are_refused_by_models_of_c
     run: Run, plain: pd.DataFrame
 ) -> None:
     plain.to_csv("t.csv", index=False)
-    for model in ("classifier", "logistic"):
+    for model in ("classifier", "logistic", "margin"):
         code, _, err = run(*LOOK, "--model", model)
-        assert (code, "needs labels 0 and 1" in err) == (2, True)
-    code, _, err = run(*LOOK, "--model", "margin")
-    assert (code, "there are others" in err, "[" in err) == (2, True, False), "no label is told"
+        assert (code, "needs labels 0 and 1" in err, "[" in err) == (2, True, False), "no label is told"
     plain.assign(y=(plain.y > 0).astype(int)).to_csv("t.csv", index=False)
     code, _, err = run(*LOOK)
     assert (code, "--model classifier answers with one of them" in err) == (0, True)
@@ -507,3 +523,156 @@ def test_the_help_names_every_model() -> None:
     from commonground.cli.options import Model
 
     assert get_args(Model)[1].help.rstrip(".").split(", ") == [*MODELS]
+
+
+THREE = """
+[columns.who]
+role = "person"
+[columns.dish]
+role = "label"
+kind = "category"
+values = ["soup", "salad", "cake"]
+[columns.a]
+range = [-3, 3]
+[columns.b]
+range = [-3, 3]
+"""
+
+
+@pytest.mark.parametrize("model", [model for model in MODELS if model != "classifier"])
+def test_three_classes_are_no_numbers_for_any_model_but_the_classifier(
+    run: Run, plain: pd.DataFrame, model: str
+) -> None:
+    """Places in a list as numbers made a model that was worse than the most frequent class, without a word."""
+    plain.assign(dish=np.resize(["soup", "salad", "cake"], 600)).to_csv("t.csv", index=False)
+    Path("three.toml").write_text(THREE, encoding="utf-8")
+    for command in (
+        ("train", "t.csv", "--out", "board"), ("evaluate", "t.csv", "--out", "e"),
+        ("tune", "t.csv", "--out", "board", "--try", "rank=0,1"),
+    ):  # fmt: skip
+        code, _, err = run(*command, "--schema", "three.toml", "--model", model)
+        assert (code, "'dish' is a category of 3 classes" in err, "--model classifier" in err) == (2, True, True), err
+    assert not Path("board").exists()
+
+
+def test_three_classes_are_no_numbers_in_python_either() -> None:
+    rows = pd.DataFrame(
+        {"who": [1, 1, 2, 2, 3], "a": range(5), "b": [0, 1, 0, 1, 1], "dish": ["soup", "salad", "cake", "soup", "cake"]}
+    )
+    users = cg.Users.from_table(rows, schema=cg.Schema.from_toml(THREE))
+    for model in (cg.PrivateFedRep(rank=1), cg.SingleModel(), cg.OwnDataOnly(), cg.NonPrivateFedRep(rank=1)):
+        with pytest.raises(cg.errors.InputError, match="PrivateFedRepClassifier"):
+            model.fit(users)
+
+
+def test_yes_or_no_under_a_model_of_numbers_is_told(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(dish=np.where(plain.y > 0, "yes", "no")).to_csv("t.csv", index=False)
+    Path("two.toml").write_text(
+        THREE.replace('"category"\nvalues = ["soup", "salad", "cake"]', '"yes/no"'), encoding="utf-8"
+    )
+    look = ("train", "t.csv", "--schema", "two.toml", "--out", "board", "--dry-run")
+    assert [("--model classifier answers" in run(*look, "--model", model)[2]) for model in ("fedrep", "own")] == [
+        True
+    ] * 2
+    for model in ("classifier", "logistic", "margin"):
+        code, _, err = run(*look, "--model", model)
+        assert (code, "warning" in err) == (0, False), err
+    code, _, err = run(*look, "--model", "ridge")
+    assert (code, "'dish' is yes/no" in err) == (2, True)
+
+
+def test_ridge_names_the_columns_without_a_range(run: Run, visits: pd.DataFrame) -> None:
+    Path("schema.toml").write_text(
+        SCHEMA.replace("range = [0, 2e7]", "").replace("range = [1, 5]", ""), encoding="utf-8"
+    )
+    code, _, err = run("train", "visits.csv", "--schema", "schema.toml", "--out", "board", "--model", "ridge")
+    assert (code, "none for 'income', 'stars'" in err) == (2, True)
+
+
+@pytest.mark.parametrize("model", ["huber", "subspace"])
+def test_heads_that_nothing_holds_are_told_where_people_have_few_rows(
+    run: Run, plain: pd.DataFrame, model: str
+) -> None:
+    """Two rows for three numbers: root mean squared errors of 2.5 to 31 where one number for everybody had 1.3."""
+    told = f"--model {model} fits the 3 numbers of everybody's head to her own rows alone, and half of these people have 2 rows"
+    plain.groupby("who").head(2).to_csv("t.csv", index=False)
+    assert told in run(*LOOK, "--model", model)[2]
+    assert "to her own rows alone" not in run(*LOOK, "--model", "fedrep")[2]
+    assert run(*LOOK[:-1], "--model", model)[0] == 0
+    heads = ("personalize", "board", "--user", "who", "--out", "heads.parquet")
+    assert "this board fits the 3 numbers" in run(*heads[:2], "t.csv", *heads[2:])[2]
+    pd.concat([plain, plain.sample(frac=1.0, random_state=0)]).to_csv("t.csv", index=False)  # twelve rows each
+    assert "to her own rows alone" not in run(*LOOK, "--model", model)[2]
+    assert "to her own rows alone" not in run(*heads[:2], "t.csv", *heads[2:])[2]
+
+
+def test_text_as_a_label_is_told_of_classes_not_of_one_hot_features(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(y=np.where(plain.y > 0, "yes", "no")).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "it is the label" in err, "--model classifier" in err, "One-hot" in err) == (2, True, True, False)
+    with pytest.raises(cg.errors.InputError, match="it is the label"):
+        cg.PrivateFedRep().fit(plain[["a", "b"]], np.where(plain.y > 0, "yes", "no"), users=plain.who)
+
+
+def test_the_boards_label_need_not_be_named_again_and_heads_that_are_not_there_are_told(
+    run: Run, plain: pd.DataFrame
+) -> None:
+    plain.rename(columns={"y": "mood"}).to_csv("t.csv", index=False)
+    assert run("train", "t.csv", "--user", "who", "--label", "mood", "--out", "board")[0] == 0
+    predict = ("predict", "board", "t.csv", "--user", "who", "--out", "p.csv")
+    code, _, err = run(*predict, "--heads", "heads.parquet")
+    assert (code, "There is no file heads.parquet" in err, "commonground personalize" in err) == (2, True, True)
+    assert "Without --heads everybody gets the shared one" in run(*predict)[1]
+    code, _, err = run("personalize", "board", "t.csv", "--user", "who", "--out", "heads.parquet")
+    assert code == 0, err
+    assert "Without --heads" not in run(*predict, "--heads", "heads.parquet")[1]
+    assert "the billboard comes first, then the table" in run("predict", "t.csv", "board", "--out", "p.csv")[2]
+
+
+def test_an_evaluation_for_the_operator_tells_of_no_payment(run: Run, visits: pd.DataFrame) -> None:
+    """Which values are found takes a fit of its own; both are thrown away."""
+    Path("schema.toml").write_text(SCHEMA.replace('["Oslo", "Bergen"]', '"discover"'), encoding="utf-8")
+    code, _, err = run("evaluate", "visits.csv", "--schema", "schema.toml", "--out", "e", "--epsilon", 4)
+    assert (code, "have paid" in err, "evaluating, models" in err) == (0, False, True), err
+
+
+def test_a_dry_run_knows_of_budgets_in_the_table(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(mine=np.where(plain.who < "p5", 0.5, 2.0)).to_csv("t.csv", index=False)
+    code, out, err = run(*LOOK, "--budget", "mine", "--any-scales")
+    assert (code, "Everybody pays her own ε" in out, "ε = 1" in out) == (0, True, False), err
+    assert json.loads(run(*LOOK, "--budget", "mine", "--any-scales", "--json")[1])["epsilon"] is None
+
+
+def test_a_search_refuses_a_huge_column_as_a_training_does(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(b=plain.b * 5e6).to_csv("t.csv", index=False)
+    tune = ("tune", "t.csv", "--user", "who", "--label", "y", "--out", "board", "--try", "rank=0,1")
+    code, _, err = run(*tune)
+    assert (code, "the size of 1 feature for" in err, "'b' is far larger" in err, "--any-scales" in err) == (
+        2,
+        *[True] * 3,
+    )
+    assert not Path("board").exists()
+    assert run(*tune, "--any-scales")[0] == 0
+
+
+def test_another_unit_at_predict_is_told_where_there_is_a_range(run: Run, visits: pd.DataFrame) -> None:
+    assert run(*TRAIN)[0] == 0
+    told = "most cells of 'age' lie outside of the range"
+    predict = ("predict", "board", "asked.csv", "--out", "p.csv")
+    visits.assign(age=12 * visits.age).to_csv("asked.csv", index=False)  # in months
+    code, _, err = run(*predict)
+    assert (code, told in err) == (0, True), err
+    few = np.arange(len(visits)) % 3 == 0
+    visits.assign(age=visits.age.where(~few, 500)).to_csv("asked.csv", index=False)
+    assert told not in run(*predict)[2]
+    visits.assign(age=np.nan).to_csv("asked.csv", index=False)
+    assert told not in run(*predict)[2], "empty cells are in no unit"
+
+
+def test_pandas_missing_cells_are_missing_and_classes_are_told_as_they_are_written(plain: pd.DataFrame) -> None:
+    frame = plain[["a", "b"]].astype("Float64")
+    frame.loc[3, "b"] = pd.NA
+    with pytest.raises(cg.errors.InputError, match=r"Row 3 \(counting from 0\) of column 'b' is missing"):
+        cg.PrivateFedRep().fit(frame, plain.y, users=plain.who)
+    with pytest.raises(cg.errors.InputError, match=r"classes 0 \(no\) and 1 \(yes\).*600 of 600"):
+        cg.PrivateFedRepClassifier().fit(plain[["a", "b"]], np.where(plain.y > 0, "ja", "nein"), users=plain.who)

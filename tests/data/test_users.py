@@ -521,7 +521,7 @@ NAN, INF = float("nan"), float("inf")
         ([[1.0, "red"], [3.0, "4"], [5.0, "6"]], Y3, ID3, None, "Column 1 is not numeric"),
         ([[1.0, "red"], [3.0, "4"], [5.0, "6"]], Y3, ID3, ["a", "b"], "Column 'b' is not numeric.*One-hot"),
         ([["1", "2"]] * 3, Y3, ID3, None, "Column 0 is not numeric"),
-        (np.array([[1.0, None]] * 3, dtype=object), Y3, ID3, None, "Column 1 is not numeric: it holds a NoneType"),
+        (np.array([[1.0, None]] * 3, dtype=object), Y3, ID3, None, r"Row 0 \(counting from 0\) of column 1 is missing"),
         (pd.DataFrame({"u": [1, 2, 3], "v": ["p", "q", "r"]}), Y3, ID3, None, "Column 'v' is not numeric.*a str"),
         (np.ones((3, 2)) * 1j, Y3, ID3, None, "Column 0 is not numeric: it holds complex128"),
         (X3, ["yes", "no", "no"], ID3, None, "Column 'y' is not numeric"),

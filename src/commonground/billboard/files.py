@@ -152,9 +152,10 @@ def reading_board(
     try:
         text, payload = _read_files(folder)
     except (OSError, UnicodeDecodeError) as problem:
+        order = " On the command line the billboard comes first, then the table." if folder.is_file() else ""
         raise BillboardError(
             f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "
-            f"{_ARRAYS}). Give the folder that `commonground train --out` wrote."
+            f"{_ARRAYS}). Give the folder that `commonground train --out` wrote.{order}"
         ) from None
     try:
         document = json.loads(text)

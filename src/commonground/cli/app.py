@@ -122,9 +122,7 @@ def train(
     refuse_if_useless: Annotated[
         bool, typer.Option("--refuse-if-useless", help="Exit with code 4 where sharing is not expected to pay.")
     ] = False,
-    any_scales: Annotated[
-        bool, typer.Option("--any-scales", help="Train also on features whose size the noise would hide.")
-    ] = False,
+    any_scales: options.AnyScales = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
@@ -155,7 +153,7 @@ def train(
         "simulation_seed": simulation_seed,
     }
     chosen = opened(model, people, asked, epsilon=epsilon, delta=delta, keep_heads=False, verbose=not as_json)
-    look_at_people(people, model, epsilon)
+    look_at_people(people, model, epsilon, chosen)
     look = training.look_first(chosen, people, out, payer, old, any_scales=any_scales, useless=refuse_if_useless)
     if dry_run:
         training.show_dry_run(look, as_json)

@@ -10,11 +10,11 @@ import numpy as np
 from commonground.billboard.board import Billboard
 from commonground.cli.options import pair, print_json, split
 from commonground.cli.tables import newcomers_in
+from commonground.cli.use import heads_in
 from commonground.data.ids import in_the_type_of, plain_list
 from commonground.errors import InputError
 from commonground.evaluation import evaluate
 from commonground.evaluation.evaluate import DEFAULT_EPSILON
-from commonground.heads.files import Heads
 
 if TYPE_CHECKING:
     from commonground.ledger import Population
@@ -55,7 +55,7 @@ def evaluate_board(
     people = newcomers_in(board, asked.table, asked.user, asked.label, asked.item)
     kept, position = None, None
     if asked.heads is not None:
-        own = Heads.load(asked.heads, board)
+        own = heads_in(asked.heads, board)
         ids = plain_list(people.ids)
         kept, position = own.table, own._places(in_the_type_of(own.ids, ids))
         if not (np.asarray(position) >= 0).any():

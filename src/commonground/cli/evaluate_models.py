@@ -27,9 +27,10 @@ from commonground.cli.use import class_of
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.data.users import Users
-from commonground.errors import InputError, ScaleWarning, SharingWarning
+from commonground.errors import InputError, PrivacyWarning, ScaleWarning, SharingWarning
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
+from commonground.progress import progress_bar
 
 MEAN, OWN_MEAN, OWN_DATA, OPEN = "global mean", "own mean", "own data", "mixed model, NOT private"
 BINS = (1, 2, 4, 8, 16, 32, 64)  # lowest numbers of own rows
@@ -92,10 +93,13 @@ def run_evaluation(
     with warnings.catch_warnings():
         for quiet in (ScaleWarning, SharingWarning):
             warnings.simplefilter("ignore", quiet)
+        warnings.filterwarnings(
+            "ignore", "the same people", PrivacyWarning
+        )  # fits here are thrown away; nobody has paid
         if not users.features_are_known:  # which values are found is decided once, by a fit on everybody
             found = clone(private).fit(users).billboard_.schema
             users = Users.from_table(table, schema=found)
-        results = compare(private, f"private {model}, ε = {epsilon:g}", users, held_out, seed)
+        results = compare(private, f"private {model}, ε = {epsilon:g}", users, held_out, seed, verbose=not as_json)
     mean, ours = results[0], results[-1]
     useless = not ours.all_rows < mean.all_rows
     what = "share of wrong classes" if _is_class(users.schema) else "root mean squared error"
@@ -121,7 +125,9 @@ def run_evaluation(
         )
 
 
-def compare(private: Any, name: str, users: Population, held_out: float, seed: int) -> list[Errors]:
+def compare(
+    private: Any, name: str, users: Population, held_out: float, seed: int, verbose: bool = False
+) -> list[Errors]:
     """All models on the same split: the global mean first, the private one last."""
     split, schema = Split.of(users, held_out, seed), users.schema
     seen, asked = ~split.held_out, split.held_out
@@ -139,12 +145,15 @@ def compare(private: Any, name: str, users: Population, held_out: float, seed: i
             without_privacy.set_params(max_iterations=ITERATIONS)
         models.append((OPEN, without_privacy))
     answers = {MEAN: _mean(split, schema), OWN_MEAN: _own_means(split, schema)}
-    for title, model in [*models, (name, private)]:
-        fitted = model.fit(split.X[seen], split.y[seen], users=split.ids[seen])
-        scores = fitted.predict(split.X[asked], users=split.ids[asked])
-        if schema is not None and not hasattr(fitted, "classes_"):
-            scores = class_of(fitted.billboard_, scores, schema) if _is_class(schema) else schema.in_label_range(scores)
-        answers[title] = scores
+    with progress_bar("evaluating, models", len(models) + 1, verbose) as advance:
+        for title, model in [*models, (name, private)]:
+            fitted = model.fit(split.X[seen], split.y[seen], users=split.ids[seen])
+            scores = fitted.predict(split.X[asked], users=split.ids[asked])
+            if schema is not None and not hasattr(fitted, "classes_"):
+                is_class = _is_class(schema)
+                scores = class_of(fitted.billboard_, scores, schema) if is_class else schema.in_label_range(scores)
+            answers[title] = scores
+            advance()
     bins = np.searchsorted(BINS, split.own_rows[asked], side="right") - 1
     return [_errors(title, answer, split.y[asked], bins, _is_class(schema)) for title, answer in answers.items()]
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from commonground.data.population import Population
 from commonground.errors import InputError
+from commonground.estimators.checks import require_no_classes, several_classes
 
 OPTION_OF = {"fit_intercept": "--intercept", "n_rounds": "--rounds", "shared_mean": "--shared-mean"}  # others: --name
 
@@ -88,7 +89,9 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
             f"--model classifier needs a label that is yes or no, or a category; {people.schema.label.name!r} is a "
             f"{people.schema.label.kind}. Say in the schema which values it has, or take another model."
         )
-    if "rank" in takes and "rank" not in given and not (model == "classifier" and _several_classes(people)):
+    if "classes" not in takes:
+        require_no_classes(people, f"--model {model}")
+    if "rank" in takes and "rank" not in given and not (model == "classifier" and several_classes(people)):
         given["rank"] = default_rank(people)
     usable = {name: value for name, value in settings.items() if name in takes}
     if model == "margin" and asked.get("rank") is None:  # one direction at least, of a single feature, too
@@ -106,14 +109,20 @@ def default_rank(people: Population) -> int:
     return max(0, min(2, people.n_features - 1))
 
 
-def _several_classes(people: Population) -> bool:
-    """Which have no directions."""
-    label = None if people.schema is None else people.schema.label
-    return label is not None and label.kind == "category" and len(label.values) > 2
-
-
 def _bounds(people: Population, epsilon: float) -> dict[str, Any]:
     schema = people.schema if people.features_are_known else None
-    if schema is None or not schema.bounded or schema.label.range is None:
+    if schema is None:
         raise InputError("--model ridge needs a public range for every feature and for the label: give --schema.")
+    if schema.label.kind in ("category", "yes/no"):
+        raise InputError(
+            f"--model ridge needs a label that is a number with a range; {schema.label.name!r} is {schema.label.kind}. Take "
+            "--model classifier."
+        )
+    without = [column.name for column in schema.features if not column.bounded]
+    without += [schema.label.name] if schema.label.range is None else []
+    if without:
+        raise InputError(
+            f"--model ridge needs a public range for every feature and for the label; the schema has none for "
+            f"{', '.join(map(repr, without))}. Add range = [lowest, highest] there."
+        )
     return {"feature_bounds": (-1.0, 1.0), "label_bounds": schema.label.range, "budgets": epsilon}

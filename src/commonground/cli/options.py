@@ -18,7 +18,9 @@ Board = Annotated[Path, typer.Argument(help="Folder of a billboard, as written b
 UserColumn = Annotated[
     str | None, typer.Option("--user", help="Column that says whose row it is; user_id, or the schema's, by default.")
 ]
-LabelColumn = Annotated[str | None, typer.Option("--label", help="Column to predict; y, or the schema's, by default.")]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Column to predict; by default the schema's or the board's, else y.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document for machines.")]
 ItemColumn = Annotated[
     str | None, typer.Option("--item", help="Column of item ids, the only feature, one-hot: rows are ratings.")
@@ -51,6 +53,9 @@ Items = Annotated[
 ]
 NewBoard = Annotated[Path, typer.Option("--out", help="Folder for the billboard.")]
 ReplaceBoard = Annotated[bool, typer.Option("--force", help="Put the new board in the place of one that is there.")]
+AnyScales = Annotated[
+    bool, typer.Option("--any-scales", help="Train also on features whose size the noise would hide.")
+]
 SimulationSeed = Annotated[int | None, typer.Option(help="Repeatable noise; the result is then NOT private.")]
 PayingLedger = Annotated[
     str | None, typer.Option(help="Ledger that pays for it: a file, or postgresql://user@host/database.")

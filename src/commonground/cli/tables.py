@@ -82,7 +82,7 @@ def newcomers_in(board: Billboard, table: Any, user: str | None, label: str | No
     return Users.from_table(
         table,
         user=user or "user_id",
-        label=label or "y",
+        label=label or board.statement.label or "y",
         features=names if item is None else None,
         item=item,
         items=None if item is None else names,

@@ -116,7 +116,11 @@ class DryRun:
         from commonground.datasets import make_shared_subspace
 
         made_up, _ = make_shared_subspace(
-            STAND_INS, rows_per_user=3, rank=1, n_features=max(self.people.n_features, 2), seed=0
+            min(STAND_INS, self.people.n_users),
+            rows_per_user=3,
+            rank=1,
+            n_features=max(self.people.n_features, 2),
+            seed=0,
         )
         stand_in: Users = copy(made_up)
         stand_in.n_users = self.people.n_users  # shares of the budget depend on it
@@ -127,6 +131,8 @@ class DryRun:
 
             same.set_params(classes=declared_classes(same.classes, self.people))
             stand_in = _with_classes(stand_in, len(same.classes))
+        elif type(same).__name__ == "PrivateMarginClassifier":  # refuses labels that are not two classes
+            stand_in = _with_classes(stand_in, 2)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
@@ -136,13 +142,24 @@ class DryRun:
             except Exception:  # made-up people are no reason to fail; the list is then left out
                 return ()
 
+    @property
+    def epsilon(self) -> float | None:
+        """For everybody; None where nothing is declared, or everybody has her own."""
+        if self.people.budgets is not None:
+            return None
+        declared = self.model.epsilon
+        return (
+            getattr(self.model, "budgets", None) if declared is None else declared
+        )  # --model ridge: one number for all
+
     def to_json(self) -> dict[str, Any]:
         schema = self.people.schema
         return {
             "dry_run": True,
             "billboard": str(self.out),
             "model": type(self.model).__name__,
-            "epsilon": self.model.epsilon,
+            "epsilon": self.epsilon,
+            "own_budgets": self.people.budgets is not None,
             "delta": getattr(self.model, "delta", None),
             "people": self.people.n_users,
             "features": list(self.people.feature_names or ()) or self.people.n_features,
@@ -172,18 +189,20 @@ class DryRun:
         if told["categories_to_discover"]:
             found = ", ".join(told["categories_to_discover"])
             typer.echo(f"Values to be found privately, for {SHARE:.0%} of the budget: {found}")
-        if told["epsilon"] is None:
+        if told["own_budgets"]:
+            typer.echo("Everybody pays her own ε, as the table says, for all releases together.")
+        elif told["epsilon"] is None:
             typer.echo("This model declares no budget: it is NOT private, or shares nothing.")
         else:
-            typer.echo(
-                f"Everybody in the table pays: ε = {told['epsilon']:g}, δ = {told['delta']:g} for all releases together."
-            )
+            pays = f"ε = {told['epsilon']:g}, δ = {told['delta'] or 0.0:g}"  # 0: pure ε, of models without δ
+            typer.echo(f"Everybody in the table pays: {pays} for all releases together.")
         verdict = {
             True: "can be expected to pay",
             False: "is not expected to pay",
-            None: "is not judged for this model",
+            None: "is not judged before training, for this model or table",
         }[self.verdict]
-        typer.echo(f"Sharing {verdict}, by the numbers of people, features and directions and ε.")
+        by = "" if self.verdict is None else ", by the numbers of people, features and directions and ε"
+        typer.echo(f"Sharing {verdict}{by}.")
         typer.echo(
             "Ledger: none is asked; nobody adds up what fits cost."
             if self.payer is None

@@ -43,6 +43,7 @@ def tune(
     ledger: options.PayingLedger = None,
     population: options.PopulationName = None,
     force: options.ReplaceBoard = False,
+    any_scales: options.AnyScales = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Search for the best settings within one budget, by people's own held-out errors, and publish the winner."""
@@ -72,8 +73,10 @@ def tune(
                 'values = "discover" is for one fit, not for a search: give the values by name in the schema, or train once and '
                 "take those that its board lists."
             )
-        look_at_people(people, model, epsilon)
         estimator = opened(model, people, {}, epsilon=epsilon, delta=delta)
+        look_at_people(people, model, epsilon, estimator)
+        if not any_scales:
+            training.refuse_hidden_scales(estimator, people)
         found = search(
             estimator, grid, people, epsilon, delta, refit=refit, ledger=payer, simulation_seed=simulation_seed,
             verbose=not as_json,

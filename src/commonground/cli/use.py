@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from commonground.billboard.board import Billboard
+from commonground.cli.first_look import look_at_rows
 from commonground.cli.options import print_json
 from commonground.cli.tables import feature_names, newcomers_in, schema_of
 from commonground.data.features import check_features
@@ -19,9 +20,19 @@ from commonground.errors import InputError, UnknownUserError, UnknownUserWarning
 from commonground.files import require_other_file
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.files import Heads
+from commonground.heads.kinds import ConvexHeads, RidgeHeads
 from commonground.heads.table import HeadTable, interval_of, probabilities
 
 CLASSES = ("signs", "margin")  # kinds of heads whose scores have a sign that is the answer
+
+
+def heads_in(path: Path, board: Billboard) -> Heads:
+    if not path.exists():
+        raise InputError(
+            f"There is no file {path}. Heads are made by `commonground personalize BILLBOARD TABLE --out {path}`, from rows with "
+            "labels of the people that are asked about."
+        )
+    return Heads.load(path, board)
 
 
 def personalize(
@@ -32,6 +43,11 @@ def personalize(
         raise InputError(f"Heads are written as Parquet; give a file name that ends in .parquet, not {str(out)!r}.")
     board = Billboard.load(billboard)
     users = newcomers_in(board, table, user, label, item)
+    kind = board.head_kind
+    if (isinstance(kind, ConvexHeads) and kind.loss == "huber") or (
+        isinstance(kind, RidgeHeads) and board.prior is None and board.rank < board.n_features
+    ):
+        look_at_rows(users, board.rank + int(board.fit_intercept), "this board")
     Heads.fit(board, users).save(out, board)
     if as_json:
         print_json({"heads": str(out), "people": users.n_users})
@@ -47,7 +63,7 @@ def predict(
     if interval is not None and heads is None:
         raise InputError("--interval needs --heads: how far off an answer may be is known of people's own heads.")
     board = Billboard.load(billboard)
-    own = None if heads is None else Heads.load(heads, board)
+    own = None if heads is None else heads_in(heads, board)
     schema = schema_of(board, user, None)
     who = schema.person.name if schema is not None else user or "user_id"
     if schema is not None:
@@ -76,7 +92,10 @@ def predict(
     if as_json:
         print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
         return ""
-    return f"Wrote {X.shape[0]:,} predictions to {out}; {int(known.sum()):,} from people's own heads."
+    told = f"Wrote {X.shape[0]:,} predictions to {out}; {int(known.sum()):,} from people's own heads."
+    return (
+        told if own is not None else f"{told} Without --heads everybody gets the shared one; `personalize` makes heads."
+    )
 
 
 def board_scores(board: Billboard, X: Any) -> np.ndarray:

@@ -43,17 +43,19 @@ def two_dimensional(X: Any) -> np.ndarray:
     return matrix
 
 
-def as_numbers(matrix: np.ndarray, names: Sequence[object]) -> np.ndarray:
+def as_numbers(matrix: np.ndarray, names: Sequence[object], is_label: bool = False) -> np.ndarray:
     """C-contiguous float32 if it was float32, else float64; the first column that holds anything else is named."""
     if matrix.dtype == object:
         for j, name in enumerate(names):
-            for value in matrix[:, j]:
+            for row, value in enumerate(matrix[:, j]):
+                if value is None or type(value).__name__ == "NAType":  # pandas' NA, which need not be installed
+                    raise bad_value(row, name, "missing")
                 if not isinstance(value, numbers.Real | Decimal | np.bool):
-                    raise not_numeric(name, f"a {type(value).__name__}")
+                    raise not_numeric(name, f"a {type(value).__name__}", is_label)
     elif matrix.dtype.kind not in "biuf":
         # One text among the rows of a list makes NumPy turn all of them into text.
         text = [name for j, name in enumerate(names) if not holds_numbers(matrix[:, j])]
-        raise not_numeric(text[0] if text else names[0], matrix.dtype)
+        raise not_numeric(text[0] if text else names[0], matrix.dtype, is_label)
     try:
         return np.ascontiguousarray(matrix, dtype=np.float32 if matrix.dtype == np.float32 else np.float64)
     except (OverflowError, ValueError):  # Python's own numbers: an integer of 400 digits, a Decimal that is no number

@@ -94,11 +94,17 @@ class CellError(InputError):
     """What a column holds cannot be used as it is. Where there is one, there may be more: ``problems`` lists them all."""
 
 
-def not_numeric(column: object, held: object) -> InputError:
+def not_numeric(column: object, held: object, is_label: bool = False) -> InputError:
     if isinstance(held, pa.DataType) and pa.types.is_nested(held):
         return CellError(
             f"Column {column!r} holds {held}, several values in one cell. Give each a column of its own, or leave it out with "
             "features=[...]."
+        )
+    if is_label:
+        return CellError(
+            f"Column {column!r} is not numeric: it holds {held}, and it is the label. Classes, yes or no, and dates are declared "
+            "in a schema (`commonground schema TABLE --out schema.toml`), and classes have a model of their own (--model "
+            "classifier; PrivateFedRepClassifier takes them as they are: classes=(…))."
         )
     return CellError(
         f"Column {column!r} is not numeric: it holds {held}. One-hot encode it, or say in a schema what it is "
@@ -115,7 +121,7 @@ def matrix_dtype(schema: pa.Schema, columns: Columns) -> np.dtype:
             pa.bool_(),
             pa.null(),  # nothing but missing values, which are reported with their row
         ):
-            raise not_numeric(name, kind)
+            raise not_numeric(name, kind, name == columns.label)
     return np.dtype(np.float32 if all(kinds[name] == pa.float32() for name in columns.features) else np.float64)
 
 

@@ -70,12 +70,13 @@ def _category(one: Profile, role: str) -> list[str]:
 def _around(low: float, high: float) -> list[float]:
     """A round range that holds most numbers.
 
-    >>> _around(18.0, 83.0), _around(-0.3, 4_200_000.0), _around(3.0, 3.0)
-    ([10.0, 90.0], [-1000000.0, 5000000.0], [2.0, 4.0])
+    >>> _around(18.0, 83.0), _around(-0.3, 4_200_000.0), _around(3.0, 3.0), _around(-0.21, 0.23)
+    ([10.0, 90.0], [-1000000.0, 5000000.0], [2.0, 4.0], [-0.3, 0.3])
     """
     if not high > low:
         return [low - 1.0, low + 1.0]
     unit = 10.0 ** math.floor(math.log10(high - low))
     step = unit if (high - low) / unit >= 2 else unit / 2
     bottom, top = math.floor(low / step) * step, math.ceil(high / step) * step
+    bottom, top = float(f"{bottom:.12g}"), float(f"{top:.12g}")  # 0.3, not 0.30000000000000004
     return [0.0 if 0 < bottom < 0.1 * top else bottom, top]

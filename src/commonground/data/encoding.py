@@ -5,7 +5,7 @@ column, so that all of them can be told at once. They name rows and counts, neve
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,19 @@ def _constant(column: Column) -> np.ndarray | None:
         return None
     told = {True: "yes", False: "no"}[column.missing] if isinstance(column.missing, bool) else column.missing
     return _READERS[column.kind](column, pa.array([told]))[0][0]
+
+
+def mostly_out_of_range(schema: Schema, table: Any) -> list[str]:
+    """Columns of numbers whose filled cells lie for more than half outside of the range that they are clipped to."""
+    found = []
+    for column in schema.features:
+        if column.kind == "number" and column.range is not None:
+            array, missing = cells_and_gaps(table.column(column.name))
+            numbers, fits = _numbers(replace(column, range=None), array)
+            filled, (low, high) = numbers[fits & ~missing, 0], column.range
+            if 2 * np.count_nonzero((filled < low) | (filled > high)) > len(filled):
+                found.append(column.name)
+    return found
 
 
 # --- one kind each: (rows, numbers), and which cells it could read --------------------------------------------------------

@@ -85,7 +85,7 @@ class Schema:
     @property
     def bounded(self) -> bool:
         """Whether every feature has a public size: nothing about scales is then left to be found in rows."""
-        return all(column.kind in ("category", "yes/no") or column.range or column.scale for column in self.features)
+        return all(column.bounded for column in self.features)
 
     def with_values(self, values: Mapping[str, tuple[str, ...]]) -> "Schema":
         """The same with the values that were found for some categories; one without any is ignored.

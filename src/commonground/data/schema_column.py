@@ -149,6 +149,11 @@ class Column:
         return self.role == "feature" and self.kind == "category" and self.values == DISCOVER
 
     @property
+    def bounded(self) -> bool:
+        """Whether its size as a feature is public."""
+        return self.kind in ("category", "yes/no") or bool(self.range or self.scale)
+
+    @property
     def feature_names(self) -> tuple[str, ...]:
         """The features that it becomes."""
         several = self.kind == "category" and not self.undiscovered

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,11 @@ from commonground.data.csv import (
     read_csv,
     read_csv_as_text,
 )
-from commonground.data.encoding import EncodedSource, as_cells
+from commonground.data.encoding import EncodedSource, as_cells, mostly_out_of_range
 from commonground.data.schema import Schema
 from commonground.data.sources import ArrowSource, ParquetSource, PathLike, Source, is_path
 from commonground.data.stores import Scratch, Table
-from commonground.errors import InputError
+from commonground.errors import InputError, TableWarning
 from commonground.files import PRIVATE, replacing
 
 
@@ -97,7 +98,15 @@ def read_encoded(source: Any, schema: Schema) -> tuple[Any, np.ndarray]:
     raw, ids = open_with_schema(source, schema, sys.maxsize, Scratch(None), label=False)
     names = [schema.person.name, *(column.name for column in schema.features)]
     cells = pa.Table.from_batches(list(raw.batches(names, 2**16)), raw.schema if isinstance(raw, ArrowSource) else None)
-    return cells.column(schema.person.name) if ids is None else ids, schema.encode(cells)
+    encoded = schema.encode(cells)
+    if outside := mostly_out_of_range(schema, cells):
+        warnings.warn(
+            f"most cells of {listing(outside)} lie outside of the range that the schema declares, and are cut to its ends. Is "
+            "the unit the same as in training?",
+            TableWarning,
+            stacklevel=2,
+        )
+    return cells.column(schema.person.name) if ids is None else ids, encoded
 
 
 def column_names(source: Any) -> list[str]:
@@ -129,7 +138,7 @@ def open_pandas(frame: Any, user: str, label: str | None, features: Sequence[str
         try:
             arrays.append(pa.array(series, from_pandas=True))
         except (pa.ArrowException, OverflowError):
-            raise not_numeric(name, f"{series.dtype} values") from None
+            raise not_numeric(name, f"{series.dtype} values", name == label) from None
     # The ids stay with pandas: a column of UUIDs or of mixed types has no Arrow type.
     return Table(ArrowSource(pa.table(arrays, names=columns.values)), columns, frame.iloc[:, names.index(user)])
 

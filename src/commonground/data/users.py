@@ -154,7 +154,7 @@ class Users(Population):
                 f"X has {n_rows} rows, y has {len(label)} and user_ids has {n_ids}. Give one of each per row."
             )
         with np.errstate(over="ignore"):  # a label too large for float32 becomes inf, and is reported below
-            label = as_numbers(label[:, None], ["y"])[:, 0].astype(matrix.dtype, copy=False)
+            label = as_numbers(label[:, None], ["y"], is_label=True)[:, 0].astype(matrix.dtype, copy=False)
         if not is_sparse:
             require_finite(matrix, names)
         require_finite(label[:, None], ["y"])

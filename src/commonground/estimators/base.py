@@ -28,7 +28,7 @@ from commonground.errors import (
 )
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.checkpoints import Checkpoint, description_of
-from commonground.estimators.checks import as_users, check_budget
+from commonground.estimators.checks import as_users, check_budget, require_no_classes
 from commonground.estimators.discovery import discovered, require_discoverable
 from commonground.estimators.docstrings import with_attributes_of
 from commonground.estimators.evaluated import Evaluated
@@ -134,6 +134,8 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         asked["budgets"] |= isinstance(ledger, PersonalLedger)
         asked["start"] = start is not None
         require(self._variant, asked)
+        if "classes" not in self.get_params(deep=False):
+            require_no_classes(people, type(self).__name__)
         if self.recipe not in ("default", "paper"):  # before anything can be charged
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
         require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self._rank)

@@ -24,6 +24,22 @@ def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
         raise InputError(f"rank of {name} must be {allowed}, got {rank!r}.")
 
 
+def several_classes(people: Population) -> bool:
+    """Whether labels are a category of three values or more: without order, places in a list are no numbers."""
+    label = None if people.schema is None else people.schema.label
+    return label is not None and label.kind == "category" and len(label.values) > 2
+
+
+def require_no_classes(people: Population, model: str) -> None:
+    """For models of numbers or of two classes, which would take the place of a class in its list for a size."""
+    if several_classes(people) and people.schema is not None:
+        label = people.schema.label
+        raise InputError(
+            f"{label.name!r} is a category of {len(label.values)} classes, and {model} would take their places in the list for "
+            "numbers: the model could be worse than the most frequent class. Take PrivateFedRepClassifier (--model classifier)."
+        )
+
+
 def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
     budget = Budget(epsilon, delta)
     if delta > 1 / n_users:

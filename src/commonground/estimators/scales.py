@@ -86,7 +86,8 @@ def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
 
 def advice(hidden: Sequence[HiddenScale], n_users: int) -> str:
     return (
-        f"noise would hide the size of {len(hidden)} features for {n_users:,} people at this ε, and predictions could be off by "
+        f"noise would hide the size of {len(hidden)} feature{'s' if len(hidden) > 1 else ''} for {n_users:,} "
+        f"people at this ε, and predictions could be off by "
         f"any factor: {'; '.join(map(str, hidden[:10]))}{'; …' if len(hidden) > 10 else ''}. Declare a public range for each (a "
         "schema, see `commonground schema`), change its unit, or leave it out."
     )

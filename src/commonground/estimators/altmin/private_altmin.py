@@ -75,7 +75,7 @@ class PrivateAltMin(PersonalModel):
         ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
     loss : {"square", "logistic", "huber"}, default="square"
         "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with outliers, judged
-        by each person's own spread.
+        by each person's own spread; its heads have no prior, so people need about three rows for each of their rank + 1 numbers.
     recipe : {"default", "paper"}, default="default"
         "default" (below), or "paper" for P1's algorithms, with the departures listed in ``altmin.paper`` (square loss only).
     fit_intercept : bool, default=True

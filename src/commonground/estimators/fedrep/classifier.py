@@ -246,8 +246,9 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
         labels = np.asarray(y).ravel()
         yes, no = labels == self.classes_[1], labels == self.classes_[0]
         if not (yes | no).all():
+            no_class, yes_class = self.classes_.tolist()
             raise InputError(
-                f"labels must be one of the classes {self.classes_[0]!r} (no) and {self.classes_[1]!r} (yes), and "
+                f"labels must be one of the classes {no_class!r} (no) and {yes_class!r} (yes), and "
                 f"{int((~(yes | no)).sum())} of {len(labels)} are not. Name yours: classes=('no', 'yes')."
             )
         return yes.astype(np.float64)
