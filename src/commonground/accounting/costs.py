@@ -22,24 +22,13 @@ def is_count(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one release takes from a budget, in the measure that adds up for its kind; the other two are empty.
+    """What one release takes from a budget, in the measure that adds up for its kind; the other two are empty."""
 
-    Attributes
-    ----------
-    mu : float, default=0.0
-        Of Gaussian noise: μ² adds.
-    epsilon : float, default=0.0
-        Of a release with δ = 0: ε adds.
-    steps : mapping from StepKind to int, default={}
-        Of training on Poisson samples: steps of one kind are counted, and composed in the end.
-    repeated : bool, default=False
-        Of the best of a random number of fits: it adds up with nothing.
-    """
-
-    mu: float = 0.0
-    epsilon: float = 0.0
+    mu: float = 0.0  # of Gaussian noise: μ² adds
+    epsilon: float = 0.0  # of a release with δ = 0: ε adds
+    # of training on Poisson samples: steps of one kind are counted, and composed in the end
     steps: Mapping[StepKind, int] = field(default_factory=dict)
-    repeated: bool = False
+    repeated: bool = False  # of the best of a random number of fits: it adds up with nothing
 
     def __str__(self) -> str:
         return f"μ = {self.mu:.4g}" if self.mu else f"ε = {self.epsilon:.4g}" if self.epsilon else "–"

@@ -13,23 +13,9 @@ from commonground.estimators.personal_ridge import coefficient_radius
 
 
 def read_off(board: Billboard, alpha: float, others: np.ndarray, fit_intercept: bool = True) -> float:
-    """The one budget that is not among ``others``, from the statement of ``PersonalBudgetRidge(method="reweight")``.
+    """The one ε that is not among ``others``, from the statement of ``PersonalBudgetRidge(method="reweight")``.
 
-    Parameters
-    ----------
-    board : Billboard
-        What was published.
-    alpha : float
-        The penalty, a public parameter.
-    others : array of shape (n_users - 1,)
-        Everybody else's ε.
-    fit_intercept : bool, default=True
-        Whether there was a constant feature.
-
-    Returns
-    -------
-    float
-        Her ε, up to the rounding of weights and of the stated sensitivity.
+    ``alpha`` is a public parameter. Up to the rounding of weights and of the stated sensitivity.
     """
     if board.statement.recipe != "reweight" or len(others) != board.statement.n_users - 1:
         raise InputError(

@@ -14,17 +14,7 @@ NUMBERS = ("fedrep", "altmin", "huber", "subspace", "single", "level", "nonpriva
 
 
 def look_at_people(people: Population, model: str, epsilon: float) -> None:
-    """Refuse what cannot be meant, warn of what is hardly meant.
-
-    Parameters
-    ----------
-    people : Population
-        As the command has read them.
-    model : str
-        By its name, ``--model``.
-    epsilon : float
-        As asked for; where people have budgets of their own it is not looked at.
-    """
+    """Refuse what cannot be meant, warn of what is hardly meant; ε does not matter where people have budgets of their own."""
     if epsilon > MUCH and people.budgets is None and model not in ("own", "nonprivate"):
         warnings.warn(
             f"ε = {epsilon:g} promises next to nothing: what is published may be e^{epsilon:g} times as likely with a person's "

@@ -75,22 +75,14 @@ class OwnErrors:
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks a board and its people's heads about held-out rows, block by block.
-
-    Parameters
-    ----------
-    board : Billboard
-    heads : HeadTable or None
-        None: everybody gets the shared prediction.
-    metrics : tuple of str
-    label_range : tuple of float, or None
-        Public: answers are kept within, and no error counts for more than its width.
-    """
+    """Asks a board and its people's heads about held-out rows, block by block."""
 
     board: Billboard
-    heads: HeadTable | None
+    heads: HeadTable | None  # none: everybody gets the shared prediction
     metrics: tuple[str, ...]
-    label_range: tuple[float, float] | None = None
+    label_range: tuple[float, float] | None = (
+        None  # public: answers are kept within, and no error counts for more than its width
+    )
     kind: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -254,20 +254,7 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
 
 
 def declared_classes(classes: Any, X: Any) -> tuple[Any, ...]:
-    """What is declared: by the estimator or, where it leaves that open, by the schema of people's table.
-
-    Parameters
-    ----------
-    classes : sequence
-        Of the estimator.
-    X : object
-        What ``fit`` was given.
-
-    Returns
-    -------
-    tuple
-        Of two or more different names.
-    """
+    """Two or more names: the estimator's or, where it leaves that open, those in the schema of the table to fit."""
     names = tuple(np.asarray(classes).ravel().tolist()) if not isinstance(classes, list | tuple) else tuple(classes)
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(f"classes of PrivateFedRepClassifier must be two or more different labels, got {classes!r}.")
