@@ -1,6 +1,7 @@
 """What one release costs, and what the records of all kinds of releases have in common."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Self
@@ -58,10 +59,58 @@ _FITS: dict[Any, Callable[[object], bool]] = {
 
 
 @dataclass(frozen=True)
-class BaseEvent:
-    """A record of one passage through the gate, as it is written and read; what each kind answers: ``events.py``."""
+class BaseEvent(ABC):
+    """A record of one passage through the gate, as it is written and read, and what every kind of it answers."""
 
     kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What it takes from a budget."""
+
+    @property
+    @abstractmethod
+    def supported(self) -> bool:
+        """Whether the noise is large enough for that cost."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> str:
+        """What people are told of the noise."""
+
+    @property
+    @abstractmethod
+    def noise_scale(self) -> float:
+        """How large the noise is: its standard deviation or scale."""
+
+    @abstractmethod
+    def for_share(self, share: float) -> Self:
+        """What it costs a person who moves the release by at most this share of its sensitivity.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+        """
+
+    @abstractmethod
+    def charged(self) -> dict[str, Any]:
+        """What a ledger writes down of it.
+
+        Returns
+        -------
+        dict
+        """
+
+    @abstractmethod
+    def loss(self) -> Any:
+        """Its privacy loss distribution, as dp-accounting has them.
+
+        Returns
+        -------
+        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        """
 
     @property
     def makes_sense(self) -> bool:

@@ -8,7 +8,7 @@ where dp-accounting's ``RepeatAndSelectDpEvent`` has to read it off the Rényi c
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -127,7 +127,6 @@ class RepeatedSelectionEvent(BaseEvent):
 
     @property
     def noise(self) -> str:
-        """What people are told of the noise."""
         return f"Gaussian, best of about {self.mean:.3g}"
 
     @property
@@ -135,8 +134,7 @@ class RepeatedSelectionEvent(BaseEvent):
         """How large the noise is, over the sensitivity of one repetition."""
         return 1.0 / self.mu
 
-    def for_share(self, share: float) -> "RepeatedSelectionEvent":
-        """What it costs a person who moves each release by at most this share, from 0 to 1, of its sensitivity."""
+    def for_share(self, share: float) -> Self:
         return replace(self, mu=self.mu * share)
 
     def charged(self) -> dict[str, Any]:

@@ -181,6 +181,11 @@ class SharedParameters:
     feature_names: ClassVar[None] = None
 
     @property
+    def size_in_words(self) -> str:
+        """How much is published, for people."""
+        return f"{sum(array.size for array in self.arrays.values()):,} shared parameters"
+
+    @property
     def fingerprint(self) -> str:
         """Names these arrays."""
         return hashlib.sha256(self._payload()).hexdigest()

@@ -56,8 +56,8 @@ class Checkpoint:
         reserve: Callable[[], Any],
     ) -> None:
         self._payer = None if ledger is None else _population(ledger)
-        self._ours = not isinstance(place, Journal)
         self.journal = place if isinstance(place, Journal) else Journal(place)
+        self._ours = self.journal is not place
         self._description, self._reserve = description, reserve
         self._book: Reservation | None = None
 

@@ -51,8 +51,7 @@ def evaluate(
     tally : where it is written down what people have paid without a ledger.
     """
     _check(board, people, internal, confidence)
-    names = (metrics,) if isinstance(metrics, str) else metrics
-    asked = metrics_for(board, heads, None if names is None else tuple(names))
+    asked = metrics_for(board, heads, metrics)
     bounds = _bounds(board, label_range)
     limit = _limit(clip, bounds)
     if board.statement.budgets is not None and weights is None and not internal:

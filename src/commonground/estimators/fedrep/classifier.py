@@ -150,10 +150,11 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
         self
         """
         self.classes_ = np.asarray(declared_classes(self.classes, X))
-        if y is not None and not isinstance(X, Population):
+        if isinstance(X, Population):
+            if self._several and X.rows_are_here and X.features_are_known:
+                _require_places(X, len(self.classes_))
+        elif y is not None:
             y = self._labels_in(y)
-        elif isinstance(X, Population) and self._several and X.rows_are_here and X.features_are_known:
-            _require_places(X, len(self.classes_))
         if self._several:
             self._require_settings()
         return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
