@@ -182,8 +182,7 @@ def _claims(errors: dict[tuple[str, float], np.ndarray], epsilons: tuple[float, 
 
 
 def _beside_the_script(row: Row) -> Row:
-    curve, epsilon = row.setting["curve"], row.setting["epsilon"]
-    found = SCRIPT.get(str(curve), {}).get(epsilon) if isinstance(epsilon, float) else None
+    found = SCRIPT.get(str(row.setting["curve"]), {}).get(float(row.setting["epsilon"]))
     return row if found is None else replace(row, printed=found, note="beside: the published script")
 
 

@@ -168,16 +168,7 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
         return SEVERAL if self._several else super()._variant
 
     def variant_for(self, users: Population) -> str:
-        """As of every estimator; the schema of these people may declare several classes.
-
-        Parameters
-        ----------
-        users : Population
-
-        Returns
-        -------
-        str
-        """
+        # The schema of these people may declare several classes.
         return SEVERAL if len(declared_classes(self.classes, users)) > 2 else self._variant
 
     @property
