@@ -6,7 +6,9 @@ from typing import Any
 
 
 class CommongroundError(Exception):
-    """Base of every error raised on purpose; the command line prints it and exits with code 2."""
+    """Base of every error raised on purpose; the command line prints it and exits with its code."""
+
+    exit_code = 2
 
 
 class InputError(CommongroundError, ValueError):
@@ -20,9 +22,13 @@ class UnknownUserError(InputError):
 class BudgetError(CommongroundError):
     """A release that would spend more privacy than the ledger has left, or that it must not see."""
 
+    exit_code = 3
+
 
 class UselessError(CommongroundError):
     """A training whose result would be mostly noise, by public numbers, and that was to be refused in that case."""
+
+    exit_code = 4
 
 
 class LedgerError(CommongroundError):

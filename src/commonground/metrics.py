@@ -50,15 +50,16 @@ def population_mse(billboard: "Billboard | np.ndarray", users: Users, truth: "Tr
     -------
     float
     """
-    if isinstance(billboard, Billboard):
-        embedding, mean, intercept = billboard.embedding, billboard.mean, billboard.intercept
+    board = billboard if isinstance(billboard, Billboard) else None
+    if board is not None:
+        embedding, mean, intercept = board.embedding, board.mean, board.intercept
     else:
         embedding, mean, intercept = np.asarray(billboard), None, 0.0
     total = 0.0
     for block in users.blocks():
         people = slice(block.first, block.first + block.n_users)
-        if isinstance(billboard, Billboard):
-            table = billboard.head_kind.on_shared_part_only.fit(block, billboard)
+        if board is not None:
+            table = board.head_kind.on_shared_part_only.fit(block, board)
             heads, own = table.weights, table.intercepts
         else:
             heads, own = fit_heads(block, embedding, mean, intercept, False)

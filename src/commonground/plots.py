@@ -26,91 +26,40 @@ _LEFT, _TOP, _BOTTOM, _RIGHT, _ENTRY = 66.0, 34.0, 48.0, 22.0, 19.0  # around th
 
 @dataclass(frozen=True)
 class Line:
-    """One curve and its name.
-
-    Parameters
-    ----------
-    name : str
-    xs, ys : sequence of float or ndarray
-        One of ``ys`` and no ``xs``: a level, from side to side.
-    colour : str or None, default=None
-        As SVG names it; None: the next of ``COLOURS``.
-    dash : str, default=""
-        Lengths of strokes and gaps, "6 3"; empty: solid.
-    dots : bool, default=True
-        A dot at every point.
-    shaded : bool, default=False
-        The area below it, too.
-    """
+    """One curve and its name."""
 
     name: str
-    xs: Numbers
+    xs: Numbers  # none, and one of ``ys``: a level, from side to side
     ys: Numbers
-    colour: str | None = None
-    dash: str = ""
-    dots: bool = True
-    shaded: bool = False
+    colour: str | None = None  # as SVG names it; None: the next of ``COLOURS``
+    dash: str = ""  # lengths of strokes and gaps, "6 3"; empty: solid
+    dots: bool = True  # a dot at every point
+    shaded: bool = False  # the area below it, too
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Lines over one pair of axes.
-
-    Parameters
-    ----------
-    lines : sequence of Line
-    x_name, y_name, title : str
-    log_x, log_y : bool, default=False
-        Logarithmic axes.
-    x_ticks : sequence of float or None, default=None
-        Where numbers stand below the axis; None: round ones.
-    x_range, y_range : (float, float) or None, default=None
-        Ends of axes; None: around all points.
-    """
+    """Lines over one pair of axes."""
 
     lines: Sequence[Line]
     x_name: str
     y_name: str
     title: str
-    log_x: bool = False
+    log_x: bool = False  # logarithmic axes
     log_y: bool = False
-    x_ticks: Sequence[float] | None = None
-    x_range: tuple[float, float] | None = None
+    x_ticks: Sequence[float] | None = None  # where numbers stand below the axis; None: round ones
+    x_range: tuple[float, float] | None = None  # ends of axes; None: around all points
     y_range: tuple[float, float] | None = None
 
 
 def write(panels: Sequence[Panel], stem: Path) -> list[Path]:
-    """``stem``.svg, and ``stem``.png where matplotlib is installed.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-    stem : Path
-        Without a suffix.
-
-    Returns
-    -------
-    list of Path
-        What was written.
-    """
+    """``stem``.svg, and ``stem``.png where matplotlib is installed: what was written."""
     kinds = (".svg", ".png") if find_spec("matplotlib") else (".svg",)
     return [write_as(panels, stem.with_name(stem.name + kind)) for kind in kinds]
 
 
 def write_as(panels: Sequence[Panel], path: Path) -> Path:
-    """One file, of the kind that its name ends in.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-    path : Path
-        .svg needs nothing else; .png and .pdf need matplotlib.
-
-    Returns
-    -------
-    Path
-        The same.
-    """
+    """One file, of the kind that its name ends in: .svg needs nothing else; .png and .pdf need matplotlib."""
     if path.suffix.lower() == ".svg":
         path.write_text(svg(panels), encoding="utf-8")
         return path
@@ -120,34 +69,14 @@ def write_as(panels: Sequence[Panel], path: Path) -> Path:
 
 
 def needs_matplotlib(what: str, instead: str = "") -> None:
-    """Raise where it is missing, before any work is done.
-
-    Parameters
-    ----------
-    what : str
-        That needs it.
-    instead : str, default=""
-        What would do without.
-    """
+    """Raise where it is missing, before any work is done; ``instead`` would do without."""
     if find_spec("matplotlib") is None:
         raise InputError(f"{what} needs matplotlib: pip install 'commonground[plots]'{instead and ', ' + instead}.")
 
 
 def round_numbers(low: float, high: float, about: int = 5) -> list[float]:
-    """Between both, in steps of 1, 2 or 5 times a power of ten.
+    """About so many between both, in steps of 1, 2 or 5 times a power of ten.
 
-    Parameters
-    ----------
-    low, high : float
-    about : int, default=5
-        How many.
-
-    Returns
-    -------
-    list of float
-
-    Examples
-    --------
     >>> round_numbers(0.0, 0.9)
     [0.0, 0.2, 0.4, 0.6, 0.8]
     """
@@ -243,17 +172,7 @@ def _panel(panel: Panel) -> str:
 
 
 def svg(panels: Sequence[Panel]) -> str:
-    """The whole file, as text.
-
-    Parameters
-    ----------
-    panels : sequence of Panel
-        From left to right.
-
-    Returns
-    -------
-    str
-    """
+    """The whole file, as text; panels stand from left to right."""
     each = _LEFT + _WIDTH + _RIGHT
     height = _TOP + _HEIGHT + _BOTTOM + _ENTRY * max(len(panel.lines) for panel in panels) + 8
     inside = "".join(

@@ -56,21 +56,10 @@ class Tally:
         self._paid = np.empty((0, 3))  # μ², pure ε, fits
 
     def note(self, people: HasIds, events: Iterable[Event], fits: int = 0) -> tuple[float, float, int]:
-        """Write down that these people have paid for these events; what who paid most of them has paid by now.
+        """Write down that these people have paid for these events; (μ², pure ε, fits) that who paid most of them has paid by now.
 
-        Parameters
-        ----------
-        people : Population
-            Nothing is written down where another engine has their ids.
-        events : iterable of Event
-            With real noise; what is simulated protects nobody and is not counted.
-        fits : int, default=0
-            How many fits these events are of.
-
-        Returns
-        -------
-        mu_squared, pure_epsilon, fits : float, float and int
-            All zero where nothing was written down.
+        All zero where nothing is written down, as another engine has their ids. What is simulated protects nobody and does not
+        count.
         """
         events = [event for event in events if not event.simulated]
         real = [event.cost for event in events]
@@ -97,15 +86,7 @@ class Tally:
     def note_fit(self, people: HasIds, events: tuple[Event, ...], delta: float, paid_by_ledger: bool) -> None:
         """After a fit: write it down, and warn where the same people have paid for others, and no ledger knows of it.
 
-        Parameters
-        ----------
-        people : Population
-        events : tuple of Event
-            What the fit released.
-        delta : float
-            That of the fit, at which ε is told.
-        paid_by_ledger : bool
-            A durable ledger keeps its own count; then there is no warning.
+        ε is told at the fit's δ. A durable ledger keeps its own count: then there is no warning.
         """
         mu_squared, pure, fits = self.note(people, events, fits=1)
         if fits < 2 or paid_by_ledger:

@@ -2,6 +2,9 @@
 
 Theorems hide constants and logarithms. Where a paper's own experiments have a constant it is kept (the noise), otherwise
 constants are one and logarithms are left out, so these are scales, not guarantees. Tests show that simulations lie below.
+
+Letters are the papers': n people with m rows of d features each, heads of k numbers (``n_users``, ``rows_per_user``,
+``n_features``, ``rank``), and the budget (ε, δ); ``noise`` is the standard deviation of the labels' noise.
 """
 
 import math
@@ -38,25 +41,10 @@ def altmin_risk(
 ) -> float:
     """P1's Theorem 4.2 for heads ~ N(0, I): excess population risk of Priv-AltMin.
 
-    Parameters
-    ----------
-    n_users, rows_per_user, n_features, rank : int
-        n, m, d and k.
-    epsilon, delta : float
-        The budget.
-    noise : float
-        σ_F, standard deviation of the label noise.
-    largest_head : float, default=None
-        Γ, which gives the incoherence μ² = Γ²/k; None means μ = 1, as Theorem 1.1 has it.
+    Δ²(σ² + μ²k²d) μ⁴k³d²/n² + σ²μ⁴k²d/(nm) + kσ²/m with Δ² = 16 log(1/δ)/ε²; σ = ``noise``, λ_k is one, Γ = ``largest_head``
+    gives the incoherence μ² = Γ²/k (None: μ = 1, as Theorem 1.1 has it). The theorem prints Δ; Theorem 1.1 has ε², so Δ² is
+    meant.
 
-    Returns
-    -------
-    float
-        Δ²(σ² + μ²k²d) μ⁴k³d²/n² + σ²μ⁴k²d/(nm) + kσ²/m with Δ² = 16 log(1/δ)/ε². The theorem prints Δ; its special case, Theorem
-        1.1, has ε², so Δ² is meant. λ_k is one.
-
-    Examples
-    --------
     >>> altmin_risk(50_000, 10, 50, 2, 1.0, 1e-6, 0.01) < 1
     True
     """
@@ -83,29 +71,10 @@ def fedrep_risk(
 ) -> float:
     """P2's Theorem 10 (members) and Corollary 11 (new people): excess population risk of Private FedRep.
 
-    Parameters
-    ----------
-    n_users, rows_per_user, n_features, rank : int
-        n, m, d and k.
-    epsilon, delta : float
-        The budget of the rounds.
-    noise : float
-        R, standard deviation of the label noise.
-    n_rounds : int, default=5
-        T.
-    largest_head : float, default=None
-        Γ; None means √k + √(2 log n), which n heads ~ N(0, I) hardly exceed.
-    largest_singular, smallest_singular : float, default=1.0
-        Λ and λ = σ_min, of the matrix of heads over √n.
+    (R² + Γ²)Γ⁴Λ²/(σ⁴λ²) · (16 T log(1.25/δ) d²k/(n²ε²) + d/(nm)) + R²k/m, with the budget of the T rounds, R = ``noise``, and Λ
+    and λ = σ the singular values of the matrix of heads over √n. Γ is ``largest_head``; None means √k + √(2 log n), which n
+    heads ~ N(0, I) hardly exceed. The theorem's Õ hides T log(1/δ); its constant is that of the experiments.
 
-    Returns
-    -------
-    float
-        (R² + Γ²)Γ⁴Λ²/(σ⁴λ²) · (16 T log(1.25/δ) d²k/(n²ε²) + d/(nm)) + R²k/m. The theorem's Õ hides T log(1/δ); its constant is
-        that of the experiments.
-
-    Examples
-    --------
     >>> fedrep_risk(20_000, 10, 50, 2, 8.0, 1e-6, 0.01) < fedrep_risk(20_000, 10, 50, 2, 1.0, 1e-6, 0.01)
     True
     """
@@ -120,25 +89,11 @@ def fedrep_risk(
 def head_risk(missed: float, rows: int, rank: int, noise: float) -> float:
     """What a least-squares head on a given embedding costs a person, exactly, for rows ~ N(0, I): P2's Lemma 35 made good.
 
-    Its proof takes (Uᵀ XᵀX U)⁻¹ Uᵀ XᵀX for Uᵀ, which holds on the span of U only: what the embedding misses is noise to the
-    head, too. So it counts more than once, and the labels' noise is divided by m − k − 1 in place of m.
+    missed² + (missed² + R²) k/(m − k − 1), where ``missed`` is ‖(I − UUᵀ) U* v*‖, the part of her coefficients that the
+    embedding U does not have, and R = ``noise``. The lemma's proof takes (Uᵀ XᵀX U)⁻¹ Uᵀ XᵀX for Uᵀ, which holds on the span of
+    U only: what the embedding misses is noise to the head, too. So it counts more than once, and the labels' noise is divided
+    by m − k − 1 in place of m. For m ≤ k + 1 the expectation is infinite.
 
-    Parameters
-    ----------
-    missed : float
-        ‖(I − UUᵀ) U* v*‖, the part of her coefficients that the embedding U does not have.
-    rows, rank : int
-        m, of which the head is fitted, and k; m > k + 1, otherwise the expectation is infinite.
-    noise : float
-        R, standard deviation of the label noise.
-
-    Returns
-    -------
-    float
-        missed² + (missed² + R²) k/(m − k − 1).
-
-    Examples
-    --------
     >>> head_risk(0.1, 5, 2, 0.0) / 0.1**2  # the experiments' five rows: twice what Lemma 35 has
     2.0
     """
@@ -159,24 +114,9 @@ def margin_risk(
 ) -> float:
     """P2's Theorem 17: what Algorithm 3's share of errors exceeds the smallest margin loss by, whatever the number of features.
 
-    Parameters
-    ----------
-    n_users, rows_per_user, rank : int
-        n, m and k.
-    epsilon : float
-        The budget, pure.
-    margin : float
-        ρ.
-    row_bound, head_bound : float, default=1.0
-        r and Γ.
+    r²Γ²k/(nερ²) + rΓ/(ρ√m): Lemma 16's term, and √(k'/m) for k' = (rΓ/ρ)²; r and Γ are ``row_bound`` and ``head_bound``, ρ is
+    ``margin``.
 
-    Returns
-    -------
-    float
-        r²Γ²k/(nερ²) + rΓ/(ρ√m): Lemma 16's term, and √(k'/m) for k' = (rΓ/ρ)².
-
-    Examples
-    --------
     >>> margin_risk(1_000, 3, 1, 1.0, 0.3) > 1  # three rows: nothing is promised
     True
     """
@@ -192,18 +132,7 @@ def exponential_risk(
 ) -> float:
     """P1's Theorem 5.2: excess population risk of Algorithm 4, ξC (k d^1.5/(εn) + √(k/m)).
 
-    Parameters
-    ----------
-    n_users, rows_per_user, n_features, rank : int
-        n, m, d and k.
-    epsilon : float
-        The budget, pure.
-    head_bound, slope : float
-        C, and ξ of the loss (default 1).
-
-    Returns
-    -------
-    float
+    C is ``head_bound``, and ξ the ``slope`` of the loss.
     """
     _check(n_users, rows_per_user, n_features, rank, epsilon)
     net = rank * n_features**1.5 / (epsilon * n_users)
@@ -225,27 +154,10 @@ def owners_risk(
 ) -> float:
     """P4's Theorem 3.1: population loss of Algorithm 1, RL (1/√(mn) + √(ℓ log(1/δ))/(εn)), R² = nD_x² + D_u².
 
-    Parameters
-    ----------
-    n_owners, records : int
-        n, and m of each.
-    n_shared : int
-        ℓ, shared parameters.
-    epsilon, delta : float
-        The budget.
-    personal_diameter, shared_diameter, lipschitz : float, default=1.0
-        D_x, D_u and L.
-    users : int, default=None
-        r, users of an owner, for the printed bound at the level of users (and Theorem 1.1): divided by r, with log(m/rδ).
-    as_printed : bool, default=False
-        Divide the second term by m, as printed for records (by r for users); with that noise the guarantee does not hold.
+    n owners have m ``records`` each; ℓ parameters are shared; D_x, D_u and L are ``personal_diameter``, ``shared_diameter`` and
+    ``lipschitz``. With ``as_printed`` the second term is divided by m, as printed for records, or, given r ``users`` of an
+    owner, by r, with log(m/rδ) (and Theorem 1.1); with that noise the guarantee does not hold.
 
-    Returns
-    -------
-    float
-
-    Examples
-    --------
     >>> owners_risk(50, 20, 10, 1.0, 1e-5) > 1  # what predicting nothing at all may cost: no promise
     True
     """
@@ -274,22 +186,8 @@ def owners_smooth_risk(
 ) -> float:
     """P4's Theorem B.1: population loss of Algorithm 2 for smooth losses, RL (1/√(mn) + ℓ/(ε√(nmr))), R² = nD_x² + D_u².
 
-    Parameters
-    ----------
-    n_owners, records, users : int
-        n, m records of each, r users of each.
-    n_shared : int
-        ℓ.
-    epsilon : float
-        The budget of a user.
-    personal_diameter, shared_diameter, lipschitz : float, default=1.0
-        D_x, D_u and L.
-    as_printed : bool, default=False
-        n in place of √n in the second term, as printed: with that noise the guarantee does not hold (``audit/whole_owners.py``).
-
-    Returns
-    -------
-    float
+    Symbols are those of ``owners_risk``; ε is a user's. With ``as_printed`` n stands in place of √n in the second term: with
+    that noise the guarantee does not hold (``audit/whole_owners.py``).
     """
     _check_owners(n_owners, records, n_shared, epsilon)
     if not 1 <= users <= records:

@@ -273,4 +273,4 @@ def test_an_owners_part_comes_from_its_own_rows(name: str) -> None:
     model = clone(LEARNERS[name]).fit(X, y, owner, users=np.arange(99))
     rows, labels = model._rows(X[owner == 1]), model._labels(y[owner == 1])
     expected = model._solve(rows, labels, model._shared, model.ridge) - model._shared
-    assert model._personal[1].tobytes() == expected.tobytes()
+    assert model._of_owners[1].tobytes() == expected.tobytes()

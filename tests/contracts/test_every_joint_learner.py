@@ -166,7 +166,7 @@ def others(model: Any, rows: dict[str, np.ndarray], owner: str) -> dict[str, byt
             for p, values in candidate.items():
                 found[f"{name} {p}"] = values.numpy()[~mine].tobytes()
     else:
-        found["personal"] = model._personal[~mine].tobytes()
+        found["personal"] = model._of_owners[~mine].tobytes()
         found["scores"] = model._scores(**ask)[asked].tobytes()
     return found
 

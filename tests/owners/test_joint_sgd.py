@@ -305,8 +305,8 @@ def test_rows_of_any_size_stop_nobodys_fit() -> None:
     book = InMemoryLedger(Budget(1.0, 1e-3))
     model = cg.JointSGDRegressor(1.0, 1e-3, steps=3, ridge=1e-9, fit_intercept=False, simulation_seed=0)
     model.fit(X, rng.standard_normal(40), owners=owners, ledger=book)
-    assert np.isfinite(model._personal).all()
-    assert np.any(model._personal[0])
+    assert np.isfinite(model._of_owners).all()
+    assert np.any(model._of_owners[0])
 
 
 def test_classifier_and_labels_that_are_private(rows: dict[str, Any]) -> None:

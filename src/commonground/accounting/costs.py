@@ -1,6 +1,7 @@
 """What one release costs, and what the records of all kinds of releases have in common."""
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, Self
@@ -22,24 +23,13 @@ def is_count(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Cost:
-    """What one release takes from a budget, in the measure that adds up for its kind; the other two are empty.
+    """What one release takes from a budget, in the measure that adds up for its kind; the other two are empty."""
 
-    Attributes
-    ----------
-    mu : float, default=0.0
-        Of Gaussian noise: μ² adds.
-    epsilon : float, default=0.0
-        Of a release with δ = 0: ε adds.
-    steps : mapping from StepKind to int, default={}
-        Of training on Poisson samples: steps of one kind are counted, and composed in the end.
-    repeated : bool, default=False
-        Of the best of a random number of fits: it adds up with nothing.
-    """
-
-    mu: float = 0.0
-    epsilon: float = 0.0
+    mu: float = 0.0  # of Gaussian noise: μ² adds
+    epsilon: float = 0.0  # of a release with δ = 0: ε adds
+    # of training on Poisson samples: steps of one kind are counted, and composed in the end
     steps: Mapping[StepKind, int] = field(default_factory=dict)
-    repeated: bool = False
+    repeated: bool = False  # of the best of a random number of fits: it adds up with nothing
 
     def __str__(self) -> str:
         return f"μ = {self.mu:.4g}" if self.mu else f"ε = {self.epsilon:.4g}" if self.epsilon else "–"
@@ -69,10 +59,58 @@ _FITS: dict[Any, Callable[[object], bool]] = {
 
 
 @dataclass(frozen=True)
-class BaseEvent:
-    """A record of one passage through the gate, as it is written and read; what each kind answers: ``events.py``."""
+class BaseEvent(ABC):
+    """A record of one passage through the gate, as it is written and read, and what every kind of it answers."""
 
     kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def cost(self) -> Cost:
+        """What it takes from a budget."""
+
+    @property
+    @abstractmethod
+    def supported(self) -> bool:
+        """Whether the noise is large enough for that cost."""
+
+    @property
+    @abstractmethod
+    def noise(self) -> str:
+        """What people are told of the noise."""
+
+    @property
+    @abstractmethod
+    def noise_scale(self) -> float:
+        """How large the noise is: its standard deviation or scale."""
+
+    @abstractmethod
+    def for_share(self, share: float) -> Self:
+        """What it costs a person who moves the release by at most this share of its sensitivity.
+
+        Parameters
+        ----------
+        share : float
+            From 0 to 1.
+        """
+
+    @abstractmethod
+    def charged(self) -> dict[str, Any]:
+        """What a ledger writes down of it.
+
+        Returns
+        -------
+        dict
+        """
+
+    @abstractmethod
+    def loss(self) -> Any:
+        """Its privacy loss distribution, as dp-accounting has them.
+
+        Returns
+        -------
+        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
+        """
 
     @property
     def makes_sense(self) -> bool:

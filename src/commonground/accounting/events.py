@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from commonground.accounting.costs import BaseEvent, Cost, StepKind, is_size
 from commonground.accounting.gaussian import compose, gaussian_dominating, gaussian_epsilon
@@ -61,22 +61,18 @@ class GaussianEvent(BaseEvent):
 
     @property
     def cost(self) -> Cost:
-        """What it takes from a budget."""
         return Cost(mu=self.mu)
 
     @property
     def supported(self) -> bool:
-        """Whether the noise is large enough for that cost."""
         return is_size(self.mu) and self.sensitivity <= self.mu * self.noise_std
 
     @property
     def noise(self) -> str:
-        """What people are told of the noise."""
         return f"Gaussian, std {self.noise_std:.4g}"
 
     @property
     def noise_scale(self) -> float:
-        """How large the noise is: its standard deviation."""
         return self.noise_std
 
     @property
@@ -84,38 +80,16 @@ class GaussianEvent(BaseEvent):
         """What rounding to the sampler's grid adds to anybody's cost, as a share of the release's."""
         return 2.0**-39 * math.sqrt(self.entries) / self.mu
 
-    def for_share(self, share: float) -> "GaussianEvent":
-        """What it costs a person who moves the release by at most this share of its sensitivity.
-
-        Parameters
-        ----------
-        share : float
-            From 0 to 1.
-
-        Returns
-        -------
-        GaussianEvent
-        """
+    def for_share(self, share: float) -> Self:
         return replace(self, mu=self.mu * share)
 
     def charged(self) -> dict[str, Any]:
-        """What a ledger writes down of it.
-
-        Returns
-        -------
-        dict
-        """
         return {"mu": float(self.mu), "noise_std": float(self.noise_std)}
 
     def loss(self) -> Any:
-        """dp-accounting's privacy loss distribution. μ is already the sensitivity under *replacement* over σ.
-
-        Returns
-        -------
-        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-        """
         from dp_accounting.pld import privacy_loss_distribution
 
+        # μ is already the sensitivity under *replacement* over σ.
         return privacy_loss_distribution.from_gaussian_mechanism(standard_deviation=1.0 / self.mu)
 
 
@@ -153,56 +127,31 @@ class PureEvent(BaseEvent):
 
     @property
     def cost(self) -> Cost:
-        """What it takes from a budget."""
         return Cost(epsilon=self.epsilon)
 
     @property
     def supported(self) -> bool:
-        """Whether the noise is large enough for that cost."""
         return is_size(self.epsilon) and 2 * self.sensitivity <= self.epsilon * self.scale
 
     @property
     def noise(self) -> str:
-        """What people are told of the noise."""
         return f"Gumbel, scale {self.scale:.4g}"
 
     @property
     def noise_scale(self) -> float:
-        """How large the noise is: its scale."""
         return self.scale
 
-    def for_share(self, share: float) -> "PureEvent":
-        """What it costs a person who moves the release by at most this share of its sensitivity.
-
-        Parameters
-        ----------
-        share : float
-            From 0 to 1.
-
-        Returns
-        -------
-        PureEvent
-        """
+    def for_share(self, share: float) -> Self:
         return replace(self, epsilon=self.epsilon * share)
 
     def charged(self) -> dict[str, Any]:
-        """What a ledger writes down of it, with the μ that it costs where δ > 0.
-
-        Returns
-        -------
-        dict
-        """
+        # With the μ that it costs where δ > 0.
         return {"epsilon": float(self.epsilon), "scale": float(self.scale), "mu": gaussian_dominating(self.epsilon)}
 
     def loss(self) -> Any:
-        """The largest loss that ε allows, that of randomised response: it dominates every ε-private mechanism.
-
-        Returns
-        -------
-        dp_accounting.pld.privacy_loss_distribution.PrivacyLossDistribution
-        """
         from dp_accounting.pld import common, privacy_loss_distribution
 
+        # The largest loss that ε allows, that of randomised response: it dominates every ε-private mechanism.
         return privacy_loss_distribution.from_privacy_parameters(
             common.DifferentialPrivacyParameters(self.epsilon, 0.0)
         )

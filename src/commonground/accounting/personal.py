@@ -26,20 +26,12 @@ _WEIGHT_STEPS = 2.0**20
 
 @dataclass(frozen=True, eq=False)
 class PersonalBudgets:
-    """Everybody's ε, in the order of ``Users.ids``; who has 0 takes no part.
+    """Everybody's ε, in the order of ``Users.ids``; who has 0 takes no part."""
 
-    Parameters
-    ----------
-    epsilons : ndarray of shape (n,)
-    delta : float
-        The same for everybody; 0: their ε are spent without Gaussian noise.
-    rounding_room : float
-        How far replacing anybody may move a sum by the rounding of others, as a share of its sensitivity
-        (``clipping.rounding_margin``).
-    """
-
-    epsilons: np.ndarray
-    delta: float
+    epsilons: np.ndarray  # (n,)
+    delta: float  # the same for everybody; 0: their ε are spent without Gaussian noise
+    # how far replacing anybody may move a sum by the rounding of others, as a share of its sensitivity
+    # (``clipping.rounding_margin``)
     rounding_room: float
 
     @property
@@ -82,17 +74,10 @@ class PersonalBudgets:
 class BudgetsLeft(PersonalBudgets):
     """What everybody has left for one fit, by a ledger that keeps her account and has said how much she counts.
 
-    Parameters
-    ----------
-    epsilons : ndarray of shape (n,)
-        What each takes part with; 0: not at all.
-    delta : float
-    rounding_room : float
-    shares : ndarray of shape (n,)
-        How much each counts.
+    ``epsilons`` are what each takes part with; 0: not at all.
     """
 
-    shares: np.ndarray
+    shares: np.ndarray  # (n,): how much each counts
 
     @property
     def weights(self) -> np.ndarray:

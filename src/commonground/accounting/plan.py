@@ -9,23 +9,12 @@ from commonground.accounting.budgets import Budget
 
 @dataclass(frozen=True)
 class Share:
-    """A part of the budget, spent in equal releases.
-
-    Parameters
-    ----------
-    name : str
-    part : float
-        Of μ², before the parts of a plan are divided by their sum.
-    what : str
-        What is released for it.
-    repeats : int, default=1
-        Releases that share it.
-    """
+    """A part of the budget, spent in equal releases."""
 
     name: str
-    part: float
-    what: str
-    repeats: float = 1
+    part: float  # of μ², before the parts of a plan are divided by their sum
+    what: str  # what is released for it
+    repeats: float = 1  # releases that share it
 
 
 @dataclass(frozen=True)

@@ -10,24 +10,10 @@ _STEP = 1e-10  # relative, by which ε is lowered until the parts fit
 
 
 def budget_of_each(epsilon: float, delta: float, fits: int) -> Budget:
-    """What each of so many fits may cost, so that all of them together stay within (ε, δ).
+    """What each of so many fits may cost, so that all of them stay within (ε, δ) for a person who is in all of them; the same δ.
 
     Gaussian costs add as squares, so the ε of each is about ε/√fits, not ε/fits.
 
-    Parameters
-    ----------
-    epsilon, delta : float
-        Of all fits together, for a person who is in all of them.
-    fits : int
-        How many there will be.
-
-    Returns
-    -------
-    Budget
-        Of one fit, at the same δ.
-
-    Examples
-    --------
     >>> [round(budget_of_each(2.0, 1e-6, fits).epsilon, 3) for fits in (1, 4, 52)]
     [2.0, 0.943, 0.239]
     """
@@ -42,17 +28,5 @@ def budget_of_each(epsilon: float, delta: float, fits: int) -> Budget:
 
 
 def fits_within(mu_squared: Fraction | float, each: Budget) -> int:
-    """How many fits of this budget so much μ² pays for.
-
-    Parameters
-    ----------
-    mu_squared : Fraction or float
-        What is left.
-    each : Budget
-        Of one fit.
-
-    Returns
-    -------
-    int
-    """
+    """How many fits of this budget so much μ², which is left, pays for."""
     return int(Fraction(mu_squared) / Fraction(each.mu) ** 2)

@@ -16,7 +16,7 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from commonground.accounting.costs import BaseEvent, Cost, StepKind
 from commonground.accounting.gaussian import gaussian_mu
@@ -76,8 +76,7 @@ class SampledGaussianEvent(BaseEvent):
         """What one step is: q, noise multiplier, group size."""
         return float(self.sampling_probability), float(self.noise_multiplier), int(self.group_size)
 
-    def for_share(self, share: float) -> "SampledGaussianEvent":
-        """What it costs somebody who moves each sum by at most this share of the contribution."""
+    def for_share(self, share: float) -> Self:
         return replace(self, noise_multiplier=self.noise_multiplier / share)
 
     def charged(self) -> dict[str, Any]:
@@ -85,7 +84,6 @@ class SampledGaussianEvent(BaseEvent):
         return {"step": list(self.step), "steps": int(self.steps), **who, "noise_std": float(self.noise_std)}
 
     def loss(self) -> Any:
-        """dp-accounting's privacy loss distribution of all its steps."""
         ((kind, steps),) = self.cost.steps.items()
         return _loss(kind, steps, coarse=not _fine(kind))
 

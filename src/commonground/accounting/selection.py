@@ -8,7 +8,7 @@ where dp-accounting's ``RepeatAndSelectDpEvent`` has to read it off the Rényi c
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -64,16 +64,7 @@ class RepeatedSelection:
         return max(low, 1e-300)
 
     def renyi(self, orders: np.ndarray) -> np.ndarray:
-        """Rényi privacy at each order above 1: Theorem 2, or Theorem 6 for Poisson.
-
-        Parameters
-        ----------
-        orders : array of shape (n,)
-
-        Returns
-        -------
-        array of shape (n,)
-        """
+        """Rényi privacy at each order above 1: Theorem 2, or Theorem 6 for Poisson."""
         own = orders * self.mu**2 / 2 + math.log(self.mean) / (orders - 1.0)
         if self.shape == POISSON:
             # e^ε̂ = 1 + 1/(λ − 1), at which a repetition has δ̂.
@@ -85,17 +76,7 @@ class RepeatedSelection:
         return own + (1.0 + self.shape) * ((other - 1.0) * self.mu**2 / 2 + unlikely / other)
 
     def epsilon(self, delta: float) -> float:
-        """ε at δ, rounded up: the best order's, by the conversion of Canonne, Kamath and Steinke (arXiv 2004.00010, Prop. 12).
-
-        Parameters
-        ----------
-        delta : float
-            Between 0 and 1.
-
-        Returns
-        -------
-        float
-        """
+        """ε at δ, rounded up: the best order's, by the conversion of Canonne, Kamath and Steinke (arXiv 2004.00010, Prop. 12)."""
         if not 0.0 < delta < 1.0:
             return math.inf
         orders = _ORDERS
@@ -103,16 +84,7 @@ class RepeatedSelection:
         return max(0.0, float(found.min())) * (1.0 + _MARGIN)
 
     def delta(self, epsilon: float) -> float:
-        """δ at ε, rounded up: the inverse of ``epsilon``.
-
-        Parameters
-        ----------
-        epsilon : float
-
-        Returns
-        -------
-        float
-        """
+        """δ at ε, rounded up: the inverse of ``epsilon``."""
         orders = _ORDERS
         logs = (orders - 1.0) * (self.renyi(orders) - epsilon + np.log1p(-1.0 / orders)) - np.log(orders)
         return min(1.0, math.exp(min(0.0, float(logs.min()))) * (1.0 + 1e-6))
@@ -120,32 +92,18 @@ class RepeatedSelection:
 
 @dataclass(frozen=True)
 class RepeatedSelectionEvent(BaseEvent):
-    """The best of a geometric number of repetitions, of fits with their scores; nothing else of them is published.
-
-    Parameters
-    ----------
-    name : str
-        What was repeated.
-    mu : float
-        Of one repetition: all of its releases together.
-    mean : float
-        Expected number of repetitions.
-    entries : int
-        Settings to choose from.
-    simulated : bool
-        The noise, or the number of repetitions, can be recomputed from a seed: no protection.
-    """
+    """The best of a geometric number of repetitions, of fits with their scores; nothing else of them is published."""
 
     kind: ClassVar[str] = "repeat-and-select"
     chooses: ClassVar[bool] = True
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
     sampler_room: ClassVar[float] = 0.0
-    name: str
-    mu: float
-    mean: float
-    entries: int
-    simulated: bool
+    name: str  # what was repeated
+    mu: float  # of one repetition: all of its releases together
+    mean: float  # expected number of repetitions
+    entries: int  # settings to choose from
+    simulated: bool  # the noise, or the number of repetitions, can be recomputed from a seed: no protection
 
     @property
     def selection(self) -> RepeatedSelection:
@@ -169,7 +127,6 @@ class RepeatedSelectionEvent(BaseEvent):
 
     @property
     def noise(self) -> str:
-        """What people are told of the noise."""
         return f"Gaussian, best of about {self.mean:.3g}"
 
     @property
@@ -177,84 +134,31 @@ class RepeatedSelectionEvent(BaseEvent):
         """How large the noise is, over the sensitivity of one repetition."""
         return 1.0 / self.mu
 
-    def for_share(self, share: float) -> "RepeatedSelectionEvent":
-        """What it costs a person who moves each release by at most this share of its sensitivity.
-
-        Parameters
-        ----------
-        share : float
-            From 0 to 1.
-
-        Returns
-        -------
-        RepeatedSelectionEvent
-        """
+    def for_share(self, share: float) -> Self:
         return replace(self, mu=self.mu * share)
 
     def charged(self) -> dict[str, Any]:
-        """A ledger adds up μ², ε or steps, and this is none of them.
-
-        Returns
-        -------
-        dict
-            Never: it is an error.
-        """
+        """An error: a ledger adds up μ², ε or steps, and this is none of them."""
         raise BudgetError(
             f"{self.name!r} is the best of a random number of fits, which a durable ledger cannot add up. Search by split."
         )
 
     def loss(self) -> Any:
-        """Itself: it knows δ at every ε. It composes with nothing (``epsilon_spent`` refuses).
-
-        Returns
-        -------
-        RepeatedSelectionEvent
-        """
+        """Itself: it knows δ at every ε. It composes with nothing (``epsilon_spent`` refuses)."""
         return self
 
     def get_delta_for_epsilon(self, epsilon: Any) -> Any:
-        """δ at each ε, as dp-accounting's distributions are asked.
-
-        Parameters
-        ----------
-        epsilon : float or array
-
-        Returns
-        -------
-        array
-        """
+        """δ at each ε, as dp-accounting's distributions are asked."""
         return np.vectorize(self.selection.delta)(np.asarray(epsilon, dtype=np.float64))
 
     def get_epsilon_for_delta(self, delta: float) -> float:
-        """ε at δ, as dp-accounting's distributions are asked.
-
-        Parameters
-        ----------
-        delta : float
-
-        Returns
-        -------
-        float
-        """
+        """ε at δ, as dp-accounting's distributions are asked."""
         return self.selection.epsilon(delta)
 
 
 def mean_repetitions(stop: float, shape: float) -> float:
-    """The mean of the truncated negative binomial distribution.
+    """The mean of the truncated negative binomial distribution: γ = ``stop`` above 0 and at most 1, η = ``shape`` at least 0.
 
-    Parameters
-    ----------
-    stop : float
-        γ, above 0 and at most 1.
-    shape : float
-        η, at least 0.
-
-    Returns
-    -------
-    float
-
-    Examples
-    --------
     >>> mean_repetitions(0.25, 1.0)
     4.0
     """
@@ -266,21 +170,7 @@ def mean_repetitions(stop: float, shape: float) -> float:
 
 
 def largest_mu(epsilon: float, delta: float, mean: float, shape: float) -> float:
-    """The largest μ of a repetition whose selection stays within (ε, δ), rounded down; 0 where there is none.
-
-    Parameters
-    ----------
-    epsilon, delta : float
-        Of all of it.
-    mean : float
-        Expected number of repetitions.
-    shape : float
-        Of their distribution.
-
-    Returns
-    -------
-    float
-    """
+    """The largest μ of a repetition whose selection stays within (ε, δ), rounded down; 0 where there is none."""
     low, high = 0.0, 10.0
     for _ in range(60):
         middle = (low + high) / 2

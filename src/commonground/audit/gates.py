@@ -95,9 +95,12 @@ class _NodeGate(Gate):
     parts: list[BoundedSum] = field(repr=False)
 
     def release(self, private: BoundedSum | ScatteredSum, mu: float) -> Release:
+        return super().release(self._kept(private), mu)
+
+    def _kept(self, private: BoundedSum | ScatteredSum) -> BoundedSum:
         assert isinstance(private, BoundedSum)
         self.parts.append(private)
-        return super().release(private, mu)
+        return private
 
 
 class Replayer(Recorder):
@@ -150,10 +153,8 @@ class ReplayingGate(Gate):
 @dataclass(frozen=True, kw_only=True)
 class _UnnoisedGate(_NodeGate):
     def release(self, private: BoundedSum | ScatteredSum, mu: float) -> Release:
-        assert isinstance(private, BoundedSum)
-        self.parts.append(private)
         # a node gives out the value alone
-        return Release(np.asarray(private.value, dtype=np.float64), None)  # type: ignore[arg-type]
+        return Release(np.asarray(self._kept(private).value, dtype=np.float64), None)  # type: ignore[arg-type]
 
 
 def _same_release(passage: Passage, private: Private, share: float) -> bool:

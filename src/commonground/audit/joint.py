@@ -126,7 +126,7 @@ def _seen_by_other_owners(model: Any, rows: dict[str, Any], others: np.ndarray) 
 def _own_parameters(model: Any) -> np.ndarray:
     """(owners, everything an owner keeps)."""
     if isinstance(model, JointSGDRegressor | JointSGDClassifier):
-        return np.asarray(model._personal)
+        return np.asarray(model._of_owners)
     kept = model.owners_models_
     stacked = [value for candidate in kept.candidates.values() for value in candidate.values()]
     stacked += [kept.weights] + ([] if kept.priors is None else [kept.priors])

@@ -84,6 +84,11 @@ class Billboard:
         return int(self.embedding.shape[1])
 
     @property
+    def size_in_words(self) -> str:
+        """How much is published, for people."""
+        return f"{self.n_features} features, rank {self.rank}"
+
+    @property
     def classes(self) -> tuple[Any, ...] | None:
         """What several classes are called; None where labels are numbers, or yes and no."""
         return self.head_kind.classes if isinstance(self.head_kind, ClassHeads) else None

@@ -103,22 +103,9 @@ def _number(value: Any) -> bool:
 
 def check_board(board: "Billboard", arrays: dict[str, np.ndarray], spend: float | None) -> None:
     """Raise ``UnbelievableError`` where arrays, statement and releases do not belong together."""
-    claim, names = board.statement, board.feature_names
-    d, k = claim.n_features, board.rank
-    several = board.classes is not None
-    q = len(board.classes) - 1 if board.classes is not None else k + board.fit_intercept
-    if several != (board.class_scores is not None) or (
-        several and (k or board.mean is not None or board.spread is None)
-    ):
-        raise UnbelievableError("it lacks a part of what its classes are told from, or has one too many")
-    label = None if board.schema is None else board.schema.label
-    if (
-        board.classes is not None
-        and label is not None
-        and label.kind == "category"
-        and tuple(label.values) != board.classes
-    ):
-        raise UnbelievableError("its classes are not those that its schema lists")
+    claim, d, k = board.statement, board.statement.n_features, board.rank
+    q = k + board.fit_intercept if board.classes is None else len(board.classes) - 1
+    _check_classes(board)
     shapes = {
         "embedding": (d, k),
         "intercept": (1,),
@@ -129,22 +116,10 @@ def check_board(board: "Billboard", arrays: dict[str, np.ndarray], spend: float 
         "class_scores": (d + 1, q),
     }
     check_shapes(arrays, shapes)
-    if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
-        raise UnbelievableError(f"it names {len(names)} features, and has {d}")
-    if board.schema is not None and (names != board.schema.feature_names or board.schema.undiscovered):
-        raise UnbelievableError("its schema makes other features than those that it names")
+    _check_features(board)
     if claim.parameters.get("rank", k) != k:
         raise UnbelievableError(f"it claims the rank {claim.parameters['rank']}, and has {k} directions")
-    if board.prior is not None and k and not np.linalg.eigvalsh(board.prior)[0] > 0.0:
-        raise UnbelievableError("its prior is not a positive definite matrix")
-    posterior = isinstance(board.head_kind, PosteriorHeads)
-    if (board.spread is None) != (board.noise is None) or (posterior and board.spread is None):
-        raise UnbelievableError("it lacks a part of what its heads are made from")
-    if board.noise is not None and not board.noise > 0.0:
-        raise UnbelievableError("its noise of labels is not above zero")
-    sizes = np.zeros(1) if board.spread is None or not q else np.linalg.eigvalsh(board.spread)
-    if sizes[0] < -1e-9 * sizes[-1]:
-        raise UnbelievableError("its spread of heads is not a covariance")
+    _check_heads(board)
     if (claim.unit, claim.relation) != ("person", REPLACE):
         raise UnbelievableError(
             f"it claims to protect one {claim.unit} ({claim.relation}); a billboard protects a person"
@@ -154,7 +129,44 @@ def check_board(board: "Billboard", arrays: dict[str, np.ndarray], spend: float 
         raise UnbelievableError("the largest personal budget is not the ε that it declares")
     str(claim)  # what cannot be read out is damaged
     if claim.private and not claim.events:
-        shared = (*arrays["intercept"], *(() if board.mean is None else board.mean))
-        learned = any(shared) or board.prior is not None or board.spread is not None or several
-        if learned or not np.array_equal(board.embedding, np.eye(d, k)):
-            raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")
+        _check_unlearned(board)
+
+
+def _check_classes(board: "Billboard") -> None:
+    several = board.classes is not None
+    complete = board.rank == 0 and board.mean is None and board.spread is not None
+    if several != (board.class_scores is not None) or (several and not complete):
+        raise UnbelievableError("it lacks a part of what its classes are told from, or has one too many")
+    label = None if board.schema is None else board.schema.label
+    if several and label is not None and label.kind == "category" and tuple(label.values) != board.classes:
+        raise UnbelievableError("its classes are not those that its schema lists")
+
+
+def _check_features(board: "Billboard") -> None:
+    names, d = board.feature_names, board.statement.n_features
+    if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
+        raise UnbelievableError(f"it names {len(names)} features, and has {d}")
+    if board.schema is not None and (names != board.schema.feature_names or board.schema.undiscovered):
+        raise UnbelievableError("its schema makes other features than those that it names")
+
+
+def _check_heads(board: "Billboard") -> None:
+    """Whether what heads are made from is all there, and can be: a prior, or a spread and the noise of labels."""
+    if board.prior is not None and board.rank and not np.linalg.eigvalsh(board.prior)[0] > 0.0:
+        raise UnbelievableError("its prior is not a positive definite matrix")
+    posterior = isinstance(board.head_kind, PosteriorHeads)
+    if (board.spread is None) != (board.noise is None) or (posterior and board.spread is None):
+        raise UnbelievableError("it lacks a part of what its heads are made from")
+    if board.noise is not None and not board.noise > 0.0:
+        raise UnbelievableError("its noise of labels is not above zero")
+    sizes = np.zeros(1) if board.spread is None or not len(board.spread) else np.linalg.eigvalsh(board.spread)
+    if sizes[0] < -1e-9 * sizes[-1]:
+        raise UnbelievableError("its spread of heads is not a covariance")
+
+
+def _check_unlearned(board: "Billboard") -> None:
+    """Whether a board that no release stands behind holds nothing that could have been learned from anybody."""
+    shared = (board.intercept, *(() if board.mean is None else board.mean))
+    learned = any(shared) or board.prior is not None or board.spread is not None or board.classes is not None
+    if learned or not np.array_equal(board.embedding, np.eye(*board.embedding.shape)):
+        raise UnbelievableError("it says that nothing depends on anybody's data, and publishes learned numbers")

@@ -123,8 +123,8 @@ class JointStatement(BaseStatement):
             f"is public. They were learned in {self.steps:,} steps; in each, every unit took part with probability q = "
             f"{self.sampling_probability:g}, its gradient was clipped, and the sum got Gaussian noise of "
             f"{self.noise_multiplier:.4g} times the clip norm. One {self.unit}{all_of_it}{grouped} spends ε = "
-            f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. {self._personal} "
-            f"Noise: {self.noise}."
+            f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. "
+            f"{self._kept_local} Noise: {self.noise}."
         )
         paragraph += in_words(self.ledger)
         if self.simulated:
@@ -132,7 +132,7 @@ class JointStatement(BaseStatement):
         return paragraph
 
     @property
-    def _personal(self) -> str:
+    def _kept_local(self) -> str:
         if self.unit == "person":
             return (
                 "A person's head is made from the shared parameters and her own rows, is not published, and is shown to her "
@@ -179,6 +179,11 @@ class SharedParameters:
     log_odds: ClassVar[bool] = False
     classes: ClassVar[None] = None
     feature_names: ClassVar[None] = None
+
+    @property
+    def size_in_words(self) -> str:
+        """How much is published, for people."""
+        return f"{sum(array.size for array in self.arrays.values()):,} shared parameters"
 
     @property
     def fingerprint(self) -> str:

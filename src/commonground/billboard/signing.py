@@ -21,15 +21,21 @@ _PURPOSE = b"commonground statement, version 1\n"  # a key that signs other thin
 
 
 @dataclass(frozen=True)
-class SigningKey:
-    """The private half: who has it can sign. Keep it from everybody else."""
-
+class _Key:
     _key: Any
 
     @classmethod
-    def of(cls, given: "SigningKey | str | os.PathLike[str] | None") -> "SigningKey | None":
+    def of(cls, given: "Self | str | os.PathLike[str] | None") -> "Self | None":
         """A key, the key in a file, or none."""
-        return given if given is None or isinstance(given, SigningKey) else cls.read(given)
+        return given if given is None or isinstance(given, cls) else cls.read(given)  # type: ignore[arg-type]
+
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Self:
+        raise NotImplementedError
+
+
+class SigningKey(_Key):
+    """The private half: who has it can sign. Keep it from everybody else."""
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:
@@ -47,16 +53,8 @@ class SigningKey:
         return json.dumps(signature, indent=2) + "\n"
 
 
-@dataclass(frozen=True)
-class VerifyingKey:
+class VerifyingKey(_Key):
     """The public half: whoever has it from a source they trust can tell who signed."""
-
-    _key: Any
-
-    @classmethod
-    def of(cls, given: "VerifyingKey | str | os.PathLike[str] | None") -> "VerifyingKey | None":
-        """A key, the key in a file, or none."""
-        return given if given is None or isinstance(given, VerifyingKey) else cls.read(given)
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Self:

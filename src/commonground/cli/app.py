@@ -6,7 +6,7 @@ Commands are declared here; what they do is loaded when one runs.
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.console import Console
@@ -17,7 +17,6 @@ from commonground.cli import options
 from commonground.cli.lazy import new_app, putting_off
 from commonground.cli.options import nothing_printed_yet, print_json, print_json_error, rank_in
 from commonground.errors import (
-    BudgetError,
     CommongroundError,
     PrivacyWarning,
     RecipeWarning,
@@ -26,7 +25,6 @@ from commonground.errors import (
     SizeWarning,
     TableWarning,
     UnknownUserWarning,
-    UselessError,
 )
 from commonground.interrupts import Interrupts
 
@@ -45,7 +43,6 @@ WARNINGS = (
     TableWarning,
     UnknownUserWarning,
 )
-EXIT_CODES = {BudgetError: 3, UselessError: 4}  # every other mistake: 2
 
 
 @app.command()
@@ -267,7 +264,6 @@ def _tell(words: str) -> None:
 
 
 def _show_statement(board: "Billboard | SharedParameters", as_json: bool, folder: Path) -> None:
-    from commonground.billboard.board import Billboard
     from commonground.billboard.statement import in_lines
 
     if as_json:
@@ -276,11 +272,7 @@ def _show_statement(board: "Billboard | SharedParameters", as_json: bool, folder
         )
         return
     typer.echo(in_lines(str(board.statement)))
-    if isinstance(board, Billboard):
-        size = f"{board.n_features} features, rank {board.rank}"
-    else:
-        size = f"{sum(array.size for array in board.arrays.values()):,} shared parameters"
-    typer.echo(in_lines(f"Billboard: {folder} ({size}); arrays and statement verified."))
+    typer.echo(in_lines(f"Billboard: {folder} ({board.size_in_words}); arrays and statement verified."))
 
 
 def main() -> None:
@@ -298,27 +290,45 @@ def main() -> None:
                 app()
             finally:
                 interrupts.finish()
-        except BaseException as problem:
-            finished = isinstance(problem, SystemExit) and not problem.code
-            if interrupts.signal is not None and not finished:
-                _say("interrupted", f"by {interrupts.signal.name}, before there was a result. {_notes(problem)}")
-                sys.exit(128 + interrupts.signal)
-            if isinstance(problem, RecursionError):
-                problem = CommongroundError(
-                    "the input is nested too deeply to be read. It is damaged, or not what it is taken for."
-                )
-            usage = problem.__context__ if isinstance(problem, SystemExit) else None
+        except SystemExit as end:
+            if end.code:
+                _exit_if_interrupted(interrupts, end)
+            usage = end.__context__
             if as_json and usage is not None and hasattr(usage, "format_message"):
                 # Of click: a wrong option or command. People have read it already.
                 print_json_error(usage.format_message(), type(usage).__name__, 2)
-            if isinstance(problem, CommongroundError | OSError):
-                code = next((code for kind, code in EXIT_CODES.items() if isinstance(problem, kind)), 2)
-                words = f"{problem} {_notes(problem)}".strip()
-                _say("error", words)
-                if as_json:
-                    print_json_error(words, type(problem).__name__, code)
-                sys.exit(code)
             raise
+        except RecursionError as problem:
+            _exit_if_interrupted(interrupts, problem)
+            _exit_with(
+                CommongroundError(
+                    "the input is nested too deeply to be read. It is damaged, or not what it is taken for."
+                ),
+                as_json,
+            )
+        except CommongroundError as problem:
+            _exit_if_interrupted(interrupts, problem)
+            _exit_with(problem, as_json, problem.exit_code)
+        except OSError as problem:
+            _exit_if_interrupted(interrupts, problem)
+            _exit_with(problem, as_json)
+        except BaseException as problem:
+            _exit_if_interrupted(interrupts, problem)
+            raise
+
+
+def _exit_if_interrupted(interrupts: Interrupts, problem: BaseException) -> None:
+    if interrupts.signal is not None:
+        _say("interrupted", f"by {interrupts.signal.name}, before there was a result. {_notes(problem)}")
+        sys.exit(128 + interrupts.signal)
+
+
+def _exit_with(problem: Exception, as_json: bool, code: int = 2) -> NoReturn:
+    words = f"{problem} {_notes(problem)}".strip()
+    _say("error", words)
+    if as_json:
+        print_json_error(words, type(problem).__name__, code)
+    sys.exit(code)
 
 
 def _say(what: str, words: str) -> None:

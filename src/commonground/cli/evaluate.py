@@ -62,19 +62,19 @@ def evaluate(
 
         misplaced = {"--out": out, "--features": features, "--schema": schema, "--rank": rank}
         asked = BoardAsked(
-            Path(first),
-            second,
-            heads,
-            user,
-            label,
-            item,
-            label_range,
-            metrics,
-            clip,
-            epsilon,
-            delta,
-            confidence,
-            internal,
+            board=Path(first),
+            table=second,
+            heads=heads,
+            user=user,
+            label=label,
+            item=item,
+            label_range=label_range,
+            metrics=metrics,
+            clip=clip,
+            epsilon=epsilon,
+            delta=delta,
+            confidence=confidence,
+            internal=internal,
         )
         words = evaluate_board(asked, ledger, population, misplaced, as_json)
         if words:

@@ -15,23 +15,15 @@ NUMBERS = ("fedrep", "altmin", "huber", "subspace", "single", "level", "nonpriva
 
 
 HEADS_BY_OWN_ROWS_ALONE = ("huber", "subspace")  # by --model: no prior is released that would hold a head of few rows
-ROWS_A_NUMBER = (
-    3  # per number in a head: with fewer, heads of 2 directions were no better than one number for everybody
-)
-# (1,500 people, 6 features, ε = 4; huber: 2.6 at 4 rows, 1.24 at 6, 1.01 at 9, where that one number had 1.66, 1.23 and 1.55)
+# For each number in a head. With fewer rows, heads of 2 directions were no better than one number for everybody: 1,500 people,
+# 6 features, ε = 4; huber 2.6 at 4 rows, 1.24 at 6, 1.01 at 9, where that one number had 1.66, 1.23 and 1.55.
+ROWS_A_NUMBER = 3
 
 
 def look_at_rows(people: Population, numbers_each: int, what: str) -> None:
     """Warn where half of the people have too few rows for a head that nothing but these rows holds.
 
-    Parameters
-    ----------
-    people : Population
-        As the command has read them.
-    numbers_each : int
-        In one head: directions, and an intercept.
-    what : str
-        The model or board, as the sentence begins.
+    ``numbers_each``: directions, and an intercept. ``what``: the model or board, as the sentence begins.
     """
     block = all_rows(people)
     if block is None or numbers_each <= 1:
@@ -49,19 +41,7 @@ def look_at_rows(people: Population, numbers_each: int, what: str) -> None:
 
 
 def look_at_people(people: Population, model: str, epsilon: float, estimator: Any) -> None:
-    """Refuse what cannot be meant, warn of what is hardly meant.
-
-    Parameters
-    ----------
-    people : Population
-        As the command has read them.
-    model : str
-        By its name, ``--model``.
-    epsilon : float
-        As asked for; where people have budgets of their own it is not looked at.
-    estimator : estimator
-        The model, opened.
-    """
+    """Refuse what cannot be meant, warn of what is hardly meant; ε does not matter where people have budgets of their own."""
     if epsilon > MUCH and people.budgets is None and model not in ("own", "nonprivate"):
         warnings.warn(
             f"ε = {epsilon:g} promises next to nothing: what is published may be e^{epsilon:g} times as likely with a person's "

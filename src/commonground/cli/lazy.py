@@ -72,12 +72,7 @@ class _LoadedWhenUsed:
 
 @contextmanager
 def putting_off() -> Iterator[None]:
-    """Of libraries that are loaded meanwhile, no more than a command needs; for a process that is ours.
-
-    Yields
-    ------
-    None
-    """
+    """Of libraries that are loaded meanwhile, no more than a command needs; for a process that is ours."""
     sys.meta_path.insert(0, _LoadedWhenUsed)
     try:
         yield
@@ -89,31 +84,12 @@ class LoadedWhenAsked(TyperGroup):
     """The commands of ``app.py``, and those of other files, each loaded by its name."""
 
     def list_commands(self, context: Any) -> list[str]:
-        """All names, in the order of the help.
-
-        Parameters
-        ----------
-        context : click.Context
-
-        Returns
-        -------
-        list of str
-        """
+        """All names, in the order of the help."""
         known = [name for name in IN_A_LINE if name in self.commands or name in _ELSEWHERE]
         return [*known, *(name for name in self.commands if name not in known)]
 
     def get_command(self, context: Any, name: str) -> Any:
-        """The command, its file loaded.
-
-        Parameters
-        ----------
-        context : click.Context
-        name : str
-
-        Returns
-        -------
-        click.Command or None
-        """
+        """The command, its file loaded."""
         if name in _ELSEWHERE and name not in self.commands:
             file, attribute = _ELSEWHERE[name]
             found = getattr(import_module(f"commonground.cli.{file}"), attribute)
@@ -128,12 +104,7 @@ class LoadedWhenAsked(TyperGroup):
 
 
 def new_app() -> typer.Typer:
-    """An app without commands: its help and ``--version``.
-
-    Returns
-    -------
-    typer.Typer
-    """
+    """An app without commands: its help and ``--version``."""
     app = typer.Typer(
         help=TITLE,
         no_args_is_help=True,

@@ -22,7 +22,6 @@ from commonground.billboard.board import Billboard
 from commonground.billboard.files import has_board, place_for_board
 from commonground.cli.options import print_json
 from commonground.data.population import Population
-from commonground.data.unencoded import Unencoded
 from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
 from commonground.estimators.discovery import SHARE
@@ -77,10 +76,10 @@ def expected_to_pay(model: Any, people: Population) -> bool | None:
         type(model).__name__ != "PrivateFedRep"
         or model.recipe != "default"
         or people.sparse
-        or isinstance(people, Unencoded)
+        or not people.features_are_known
     ):
         return None
-    rank = 2 if isinstance(model.rank, str) else int(model.rank)
+    rank = 2 if model.rank == "auto" else int(model.rank)
     if not 1 <= rank < people.n_features:
         return None
     return (
@@ -232,7 +231,7 @@ def look_first(
     any_scales: bool, useless: bool,
 ) -> DryRun:  # fmt: skip
     """All that can be said before anything is spent; refusals are errors."""
-    if start is not None and not isinstance(people, Unencoded):  # whose features are not known yet
+    if start is not None and people.features_are_known:
         start_from(start, people, model.simulation_seed is not None)
     if not any_scales:
         refuse_hidden_scales(model, people)

@@ -52,7 +52,6 @@ def tune(
     from commonground.cli.ledger import population_for_training
     from commonground.cli.models import opened
     from commonground.cli.tables import people_of_table
-    from commonground.data.unencoded import Unencoded
     from commonground.tuning import tune as search
 
     grid = grid_in(try_)
@@ -68,7 +67,7 @@ def tune(
             item=item,
             items=items,
         )
-        if isinstance(people, Unencoded):
+        if not people.features_are_known:
             raise InputError(
                 'values = "discover" is for one fit, not for a search: give the values by name in the schema, or train once and '
                 "take those that its board lists."

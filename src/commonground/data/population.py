@@ -118,17 +118,7 @@ class Population:
         raise NotImplementedError
 
     def blocks(self, max_bytes: int | None = None) -> Iterator[Block]:
-        """All rows once, in blocks of whole people.
-
-        Parameters
-        ----------
-        max_bytes : int or None, default=None
-            How large a block may be.
-
-        Yields
-        ------
-        Block
-        """
+        """All rows once, in blocks of whole people of at most ``max_bytes``."""
         raise NotImplementedError
 
     def sum(self, statistic: Summable[Sum]) -> Sum:

@@ -289,21 +289,14 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
 
 def _plain(value: Any) -> Any:
     """TOML has dates of its own."""
-    return (
-        value.isoformat()
-        if hasattr(value, "isoformat")
-        else [_plain(v) for v in value]
-        if isinstance(value, list)
-        else value
-    )
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _since(end: Any, entry: Mapping[str, Any]) -> Any:
     """An end of a date's range, which may be written as a date."""
-    seconds, origin = (
-        seconds_since_1970(end) if isinstance(end, str) else None,
-        seconds_since_1970(entry.get("origin", "1970-01-01")),
-    )
+    seconds, origin = seconds_since_1970(end), seconds_since_1970(entry.get("origin", "1970-01-01"))
     unit = UNITS.get(str(entry.get("unit", "days")))
     return end if seconds is None or origin is None or unit is None else (seconds - origin) / unit
 

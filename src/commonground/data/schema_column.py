@@ -1,6 +1,7 @@
 """One column of the public schema: its role, its kind, and how large its numbers can be."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
@@ -78,70 +79,74 @@ class Column:
         if self.range is not None:
             object.__setattr__(self, "range", (float(self.range[0]), float(self.range[1])))
 
-    def _problems(self) -> list[str]:
-        """What makes no sense; the first of it is told."""
-        found = []
-        if not isinstance(self.range, tuple | None) or not isinstance(self.values, tuple | str):
-            return ["range must be [lowest, highest], and values a list of texts."]
-        if not all(isinstance(text, str) for text in (self.role, self.kind, self.unit, self.origin)):
-            return ["role, kind, unit and origin must be texts."]
-        if not isinstance(self.values, str) and not all(isinstance(value, str) for value in self.values):
-            return ["values must be texts."]
-        if not (isinstance(self.name, str) and self.name):
-            found.append("its name must be a text.")
+    def _problems(self) -> Iterator[str]:
+        """What makes no sense; the first of it is told, and the rest may rely on it."""
+        yield from self._problems_of_types()
         if self.role not in ROLES:
-            found.append(f"role must be one of {', '.join(ROLES)}, got {self.role!r}.")
+            yield f"role must be one of {', '.join(ROLES)}, got {self.role!r}."
         if self.kind not in KINDS:
-            found.append(f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+            yield f"kind must be one of {', '.join(KINDS)}, got {self.kind!r}."
+        yield from self._problems_of_size()
+        yield from self._problems_of_values()
+        if self.unit not in UNITS:
+            yield f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}."
+        if seconds_since_1970(self.origin) is None:
+            yield f"origin must be a date such as 2020-01-31, got {self.origin!r}."
+        yield from self._problems_of_missing()
+
+    def _problems_of_types(self) -> Iterator[str]:
+        if not isinstance(self.range, tuple | None) or not isinstance(self.values, tuple | str):
+            yield "range must be [lowest, highest], and values a list of texts."
+        if not _are_texts(self.role, self.kind, self.unit, self.origin):
+            yield "role, kind, unit and origin must be texts."
+        if not _are_texts(*self.values):
+            yield "values must be texts."
+        if not _are_texts(self.name) or not self.name:
+            yield "its name must be a text."
+
+    def _problems_of_size(self) -> Iterator[str]:
         if self.range is not None and not (
             len(self.range) == 2 and all(map(_is_number, self.range)) and self.range[0] < self.range[1]
         ):
-            found.append(f"range must be [lowest, highest], two finite numbers, got {self.range!r}.")
+            yield f"range must be [lowest, highest], two finite numbers, got {self.range!r}."
         if self.scale is not None and not (_is_number(self.scale) and self.scale > 0):
-            found.append(f"scale must be a finite number > 0, got {self.scale!r}.")
+            yield f"scale must be a finite number > 0, got {self.scale!r}."
         if self.range is not None and self.scale is not None:
-            found.append("give a range or a scale, not both.")
+            yield "give a range or a scale, not both."
         if self.kind in ("category", "yes/no") and (self.range is not None or self.scale is not None):
-            found.append(f"a {self.kind} has neither range nor scale.")
+            yield f"a {self.kind} has neither range nor scale."
+
+    def _problems_of_values(self) -> Iterator[str]:
         if isinstance(self.values, str):
             if self.values != DISCOVER or self.role == "label":
-                found.append(f"values must be a list of texts, or {DISCOVER!r} for a feature, got {self.values!r}.")
-        elif not all(isinstance(value, str) and value for value in self.values) or (
-            len(set(self.values)) < len(self.values)
-        ):
-            found.append("values must be different texts, none of them empty.")
+                yield f"values must be a list of texts, or {DISCOVER!r} for a feature, got {self.values!r}."
+        elif not all(self.values) or len(set(self.values)) < len(self.values):
+            yield "values must be different texts, none of them empty."
         if self.kind == "category" and self.role in ("feature", "label") and not self.values:
-            found.append(
+            yield (
                 "a category needs its values: a list from somewhere public (values or values_file), or values = "
                 f'"{DISCOVER}" to find the frequent ones privately. Those that occur in the table are private.'
             )
         if not (isinstance(self.longest, int) and 1 <= self.longest <= 64):
-            found.append(f"longest must be a whole number from 1 to 64, got {self.longest!r}.")
-        if self.unit not in UNITS:
-            found.append(f"unit must be one of {', '.join(UNITS)}, got {self.unit!r}.")
-        if seconds_since_1970(self.origin) is None:
-            found.append(f"origin must be a date such as 2020-01-31, got {self.origin!r}.")
-        return found or self._problems_of_missing()
+            yield f"longest must be a whole number from 1 to 64, got {self.longest!r}."
 
-    def _problems_of_missing(self) -> list[str]:
+    def _problems_of_missing(self) -> Iterator[str]:
         if self.missing is None:
-            return []
+            return
         if self.role != "feature":
-            return ["only of a feature can cells be missing: a row without person or label is of no use."]
+            yield "only of a feature can cells be missing: a row without person or label is of no use."
         if self.missing == INDICATOR:
-            return []
+            return
         if not isinstance(self.missing, str | int | float):
-            return [f"missing must be a text, a number, true or false, got {self.missing!r}."]
-        fits = {
-            "number": _is_number(self.missing),
-            "category": self.values == DISCOVER or self.missing in self.values,
-            "yes/no": isinstance(self.missing, bool),
-            "date": isinstance(self.missing, str) and seconds_since_1970(self.missing) is not None,
+            yield f"missing must be a text, a number, true or false, got {self.missing!r}."
+        fits, kind = {
+            "number": (_is_number(self.missing), "a number"),
+            "category": (self.values == DISCOVER or self.missing in self.values, "one of its values"),
+            "yes/no": (isinstance(self.missing, bool), "true or false"),
+            "date": (seconds_since_1970(self.missing) is not None, "a date"),
         }[self.kind]
-        of_kind = {"number": "a number", "category": "one of its values", "yes/no": "true or false", "date": "a date"}
-        if fits:
-            return []
-        return [f"missing must be {INDICATOR!r} or {of_kind[self.kind]}, got {self.missing!r}."]
+        if not fits:
+            yield f"missing must be {INDICATOR!r} or {kind}, got {self.missing!r}."
 
     @property
     def undiscovered(self) -> bool:
@@ -187,6 +192,10 @@ def seconds_since_1970(text: Any) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _are_texts(*values: Any) -> bool:
+    return all(isinstance(value, str) for value in values)
 
 
 def _is_number(value: Any) -> bool:

@@ -15,13 +15,13 @@ def toml_text(document: Mapping[str, Any], heading: tuple[str, ...] = ()) -> str
     role = "feature"
     <BLANKLINE>
     """
-    plain = {name: value for name, value in document.items() if not isinstance(value, Mapping)}
+    tables = {name: value for name, value in document.items() if isinstance(value, Mapping)}
+    plain = {name: value for name, value in document.items() if name not in tables}
     lines = [f"[{'.'.join(map(toml_key, heading))}]"] if heading and plain else []
     lines += [f"{toml_key(name)} = {toml_value(value)}" for name, value in plain.items()]
     text = "\n".join(lines) + "\n" if lines else ""
-    for name, table in document.items():
-        if isinstance(table, Mapping):
-            text += ("\n" if text and not text.endswith("\n\n") else "") + toml_text(table, (*heading, name))
+    for name, table in tables.items():
+        text += ("\n" if text and not text.endswith("\n\n") else "") + toml_text(table, (*heading, name))
     return text
 
 

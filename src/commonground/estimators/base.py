@@ -1,7 +1,7 @@
 """What all estimators share: how people come in, how a row is answered by its person's own head."""
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
@@ -199,8 +199,11 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
 
     def _remember_columns(self, seen: Any) -> None:
         """Of people, their features; of rows with a column for people, that one, too."""
-        names = seen.feature_names if isinstance(seen, Population) else column_names(seen)
-        self.n_features_in_ = seen.n_features if isinstance(seen, Population) else np.asarray(seen).shape[1]
+        names: Sequence[str] | None
+        if isinstance(seen, Population):
+            names, self.n_features_in_ = seen.feature_names, seen.n_features
+        else:
+            names, self.n_features_in_ = column_names(seen), np.asarray(seen).shape[1]
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
@@ -282,7 +285,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
         if hidden:
             warnings.warn(advice(hidden, people.n_users), ScaleWarning, stacklevel=4)
         budget = self._budget() if self._declares and self.shared_mean else None
-        if isinstance(budget, Budget) and (few := too_few_for_a_shared_answer(people, budget.mu)):
+        if budget is not None and budget.mu and (few := too_few_for_a_shared_answer(people, budget.mu)):
             warnings.warn(few, SharingWarning, stacklevel=4)
 
     def hidden_scales(self, people: Population) -> list[HiddenScale]:
@@ -299,7 +302,7 @@ class PersonalModel(Evaluated, RegressorMixin, BaseEstimator):
             Empty where all is well, or where every feature has a public range.
         """
         budget = self._budget() if self._declares and self.recipe == "default" else None
-        if not isinstance(budget, Budget):
+        if budget is None or not budget.mu:  # no Gaussian noise
             return []
         finds = self._variant.startswith(FIND_SCALES)
         return hidden_scales(people, budget.mu, finds_scales=finds, shared_mean=bool(self.shared_mean))

@@ -9,36 +9,16 @@ from commonground.errors import InputError
 
 @dataclass(frozen=True)
 class Capabilities:
-    """What an estimator can be given, beside rows in memory or on disk and one ε for everybody.
+    """What an estimator can be given, beside rows in memory or on disk and one ε for everybody."""
 
-    Parameters
-    ----------
-    sparse : bool, default=False
-        Rows that are mostly zeros (scipy.sparse), such as one-hot items.
-    budgets : bool, default=False
-        An ε of one's own for everybody.
-    device : bool, default=False
-        A GPU for the rounds.
-    ray : bool, default=False
-        Rows that stay with Ray's workers.
-    federation : bool, default=False
-        Rows that stay at the nodes of a federation.
-    ledger : bool, default=True
-        A ledger that pays for the fit.
-    start : bool, default=False
-        An earlier billboard to go on from.
-    evaluation : bool, default=True
-        A released number of how good it is on held-out rows, and searches by it.
-    """
-
-    sparse: bool = False
-    budgets: bool = False
-    device: bool = False
-    ray: bool = False
-    federation: bool = False
-    ledger: bool = True
-    start: bool = False
-    evaluation: bool = True
+    sparse: bool = False  # rows that are mostly zeros (scipy.sparse), such as one-hot items
+    budgets: bool = False  # an ε of one's own for everybody
+    device: bool = False  # a GPU for the rounds
+    ray: bool = False  # rows that stay with Ray's workers
+    federation: bool = False  # rows that stay at the nodes of a federation
+    ledger: bool = True  # a ledger that pays for the fit
+    start: bool = False  # an earlier billboard to go on from
+    evaluation: bool = True  # a released number of how good it is on held-out rows, and searches by it
 
 
 CAPABILITIES = {
@@ -73,12 +53,7 @@ WORDS = {
 def require(variant: str, wanted: dict[str, bool]) -> None:
     """Refuse what an estimator cannot be given, and say who can.
 
-    Parameters
-    ----------
-    variant : str
-        A line of the table; one that is not there takes what the plainest estimator does.
-    wanted : dict
-        Which of the columns a fit asks for.
+    A ``variant`` that is no line of the table takes what the plainest estimator does; ``wanted`` are columns that a fit asks for.
     """
     can = CAPABILITIES.get(variant, Capabilities())
     for field in fields(Capabilities):

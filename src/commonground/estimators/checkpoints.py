@@ -56,8 +56,8 @@ class Checkpoint:
         reserve: Callable[[], Any],
     ) -> None:
         self._payer = None if ledger is None else _population(ledger)
-        self._ours = not isinstance(place, Journal)
         self.journal = place if isinstance(place, Journal) else Journal(place)
+        self._ours = self.journal is not place
         self._description, self._reserve = description, reserve
         self._book: Reservation | None = None
 
@@ -72,17 +72,7 @@ class Checkpoint:
         return self._book
 
     def gate(self, opened: Gate) -> JournalledGate:
-        """The gate of the fit, with a memory.
-
-        Parameters
-        ----------
-        opened : Gate
-            As the fit would have it without a checkpoint.
-
-        Returns
-        -------
-        JournalledGate
-        """
+        """The gate of the fit, as it would be without a checkpoint, with a memory."""
         return JournalledGate(opened.ledger, opened.randomness, journal=self.journal, book=opened.ledger)
 
     def done(self) -> None:
@@ -113,12 +103,7 @@ class Checkpoint:
         self.journal.close()
 
     def in_words(self) -> str:
-        """What an interrupted fit leaves, and what to do with it.
-
-        Returns
-        -------
-        str
-        """
+        """What an interrupted fit leaves, and what to do with it."""
         kept = (
             f"{len(self.journal.entries)} releases are kept in {self.journal.path}: the same again goes on from there."
         )
@@ -144,20 +129,7 @@ def description_of(
 ) -> dict[str, Any]:
     """What an estimator's fit on these people is: a resumed one must have all of it in common. Their rows are not read.
 
-    Parameters
-    ----------
-    model : PersonalModel
-        The estimator.
-    people : Population
-        Whom it is fitted on; the same ones, or charges would be theirs who have left.
-    personal : PersonalBudgets or None
-        Everybody's own ε.
-    budget : Budget or PureBudget
-        The declared one.
-
-    Returns
-    -------
-    dict
+    They must be the same people, or charges would be theirs who have left.
     """
     if people.kind == "federation":
         raise InputError(

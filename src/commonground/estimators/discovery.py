@@ -48,7 +48,7 @@ def require_discoverable(
         raise InputError(
             "this table was opened for one fit, which it has had. Open it again: Users.from_table(…, schema=…)."
         )
-    if not isinstance(budget, Budget) or own_budgets:
+    if budget is None or not budget.mu or own_budgets:
         raise InputError(
             'values = "discover" takes a share of one (ε, δ) for everybody, which this estimator does not have: it protects '
             "nobody, has δ = 0 or personal budgets. Give the values by name."

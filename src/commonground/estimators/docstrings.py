@@ -10,18 +10,9 @@ _AFTERWARDS = re.compile(
 
 
 def with_attributes_of(base: type, docstring: str | None) -> str | None:
-    """The docstring with the attributes of the base behind its own; what it says of one itself holds.
+    """The docstring with the attributes of the base, which end the base's, behind its own; what it says of one itself holds.
 
-    Parameters
-    ----------
-    base : type
-        Its docstring ends with its Attributes.
-    docstring : str or None
-        Of a class derived from it; None where Python runs without docstrings.
-
-    Returns
-    -------
-    str or None
+    None where Python runs without docstrings.
     """
     if docstring is None or base.__doc__ is None:
         return docstring

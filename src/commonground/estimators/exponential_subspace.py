@@ -165,6 +165,7 @@ class ExponentialSubspace(PersonalModel):
         check_rank(k, d, "ExponentialSubspace")
         self._check_parameters()
         paper = self.recipe == "paper"
+        around = self.candidates if isinstance(self.candidates, Billboard) else None
         rng = public_generator(self.candidate_seed, "candidate subspaces")
         embedding, stages = choose_subspace(
             lambda candidates: users.sum(self._scores(candidates)),  # Alg. 4, line 1
@@ -174,13 +175,13 @@ class ExponentialSubspace(PersonalModel):
             rng,
             1 if paper else self.n_stages,
             self.n_candidates,
-            reach=None if isinstance(self.candidates, str) else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
+            reach=None if around is None else math.sqrt(_AROUND_GIVEN[0] * _AROUND_GIVEN[1]),
             people=users.n_users,
             verbose=self.verbose,
         )
-        name, given = "Exponential subspace", self.candidates
-        if isinstance(given, Billboard):
-            cost = f"(ε = {given.statement.epsilon:g}, δ = {given.statement.delta:g})"
+        name = "Exponential subspace"
+        if around is not None:
+            cost = f"(ε = {around.statement.epsilon:g}, δ = {around.statement.delta:g})"
             name += f" around an earlier billboard, whose {cost} is a cost of its own and not part of this one"
         return Billboard(
             embedding=np.ascontiguousarray(embedding),

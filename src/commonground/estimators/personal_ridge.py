@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.costs import is_size
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
@@ -204,7 +205,7 @@ class PersonalBudgetRidge(PersonalModel):
             theta = self._output_perturbation(users, budgets, scale, gate)
         coef, intercept = scale.linear_model(theta)
         statement = Statement.of_fit(gate, "Ridge with personal budgets", self.method, budget, users, budgets)
-        if isinstance(budget, PureBudget):
+        if budget.delta == 0:
             statement = replace(statement, noise=gate.randomness.floating_point_description)
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),
@@ -241,8 +242,7 @@ class PersonalBudgetRidge(PersonalModel):
         part = epsilons[epsilons > 0]
         if self.threshold in ("max", "mean"):
             return float(part.max() if self.threshold == "max" else part.mean())
-        is_number = isinstance(self.threshold, (int, float)) and not isinstance(self.threshold, bool)
-        if is_number and math.isfinite(self.threshold) and self.threshold > 0:  # type: ignore[arg-type, operator]
+        if is_size(self.threshold):
             return min(float(self.threshold), float(part.max()))
         raise InputError(
             f"threshold of PersonalBudgetRidge must be 'max', 'mean' or a number > 0, got {self.threshold!r}."
@@ -339,7 +339,7 @@ def _released_statistics(
     moments = users.sum(RowMoments(scale))
     total = users.total_weight  # public, as budgets are
     private, size = moments.bounded("second moments"), len(moments.value)
-    if isinstance(budget, PureBudget):
+    if budget.delta == 0:
         pure = gate.perturb(private, budget.epsilon * (1 - 1e-9))
         half, noise_std = (
             pure.value,

@@ -9,24 +9,10 @@ from commonground.errors import InputError
 
 
 def without_user_column(X: Any, user: Any, name: str, n_columns: int | None = None) -> tuple[Any, Any]:
-    """The features, and whose row each is, of rows that have both.
+    """The features without the column of users, and whose row each is, of rows that have both.
 
-    Parameters
-    ----------
-    X : DataFrame, or array of shape (n_rows, 1 + n_features)
-        Of pandas or polars, or an array.
-    user : str or int
-        Name of the column; its position, in an array.
-    name : str
-        Of the model, for errors.
-    n_columns : int or None, default=None
-        How many columns an array had in training.
-
-    Returns
-    -------
-    features : as X
-        Without that column.
-    users : array of shape (n_rows,)
+    ``X`` is a frame of pandas or polars with a column named ``user``, or an array with one at this position, of ``n_columns``
+    in training. ``name`` is the model's, for errors.
     """
     names = getattr(X, "columns", None)
     if names is not None:
@@ -61,15 +47,6 @@ def _known(ids: Any) -> Any:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """What columns are called, where all are called by text, as scikit-learn counts it.
-
-    Parameters
-    ----------
-    X : DataFrame or array
-
-    Returns
-    -------
-    list of str, or None
-    """
+    """What columns are called, where all are called by text, as scikit-learn counts it."""
     names = getattr(X, "columns", None)
     return None if names is None or not all(isinstance(name, str) for name in names) else list(names)

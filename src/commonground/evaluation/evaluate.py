@@ -42,32 +42,16 @@ def evaluate(
 ) -> Evaluation:
     """The errors of ``board`` on the rows of ``people``, none of which it, or anybody's head, was made from.
 
-    Parameters
-    ----------
-    board : Billboard
-        A public one: other people's answers must not depend on a person's rows in any other way.
-    people : Population
-        With their held-out rows, here.
-    heads : HeadTable or None, default=None
-        Made from other rows. None: everybody is given the shared prediction.
-    position : array of shape (people.n_users,), or None, default=None
-        Where each of them stands in ``heads``; -1: she has none, and is given the shared prediction.
-    epsilon, delta, ledger, internal, confidence, metrics, label_range, clip
-        As in every estimator's ``evaluate``; ``clip`` is no larger than the range of labels.
-    weights : array of shape (people.n_users,), or None, default=None
-        How much each counts, from 0 to 1, where people have budgets of their own: she then pays so much of the cost.
-    simulation_seed : int or None, default=None
-        As in every estimator's ``evaluate``.
-    tally : Tally, default=that of this process
-        Where it is written down what people have paid without a ledger.
+    Other people's answers must not depend on a person's rows in any other way than by the board. Parameters are those of every
+    estimator's ``evaluate``, and:
 
-    Returns
-    -------
-    Evaluation
+    heads : made from other rows; None: everybody is given the shared prediction.
+    position : (n_users,) where each of them stands in ``heads``; -1: she has none, and is given the shared prediction.
+    weights : (n_users,) from 0 to 1: how much each counts, and what she pays of the cost, where people have budgets of their own.
+    tally : where it is written down what people have paid without a ledger.
     """
     _check(board, people, internal, confidence)
-    names = (metrics,) if isinstance(metrics, str) else metrics
-    asked = metrics_for(board, heads, None if names is None else tuple(names))
+    asked = metrics_for(board, heads, metrics)
     bounds = _bounds(board, label_range)
     limit = _limit(clip, bounds)
     if board.statement.budgets is not None and weights is None and not internal:

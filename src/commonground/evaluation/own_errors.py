@@ -1,5 +1,6 @@
 """Everybody's own errors on her own held-out rows: from her head, or the shared prediction where she has none. Private."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,18 +38,17 @@ def kind_of(board: Billboard) -> str:
     return "classes" if listed else "numbers"
 
 
-def metrics_for(board: Billboard, heads: HeadTable | None, asked: tuple[str, ...] | None) -> tuple[str, ...]:
+def metrics_for(board: Billboard, heads: HeadTable | None, asked: Sequence[str] | None) -> tuple[str, ...]:
     """What can be told of this board: those asked for, or the usual ones."""
     kind = kind_of(board)
     known = tuple(name for name in OF_KIND[kind] if name != "coverage" or _knows_intervals(board, heads))
     if asked is None:
         return tuple(name for name in BY_DEFAULT[kind] if name in known)
-    if isinstance(asked, str):
-        asked = (asked,)
+    asked = (asked,) if isinstance(asked, str) else tuple(asked)
     unknown = [name for name in asked if name not in known]
     if unknown or not asked:
         raise InputError(
-            f"metrics must be some of {', '.join(known)} for this model, whose answers are {kind}; got {tuple(asked)!r}."
+            f"metrics must be some of {', '.join(known)} for this model, whose answers are {kind}; got {asked!r}."
         )
     return tuple(name for name in known if name in asked)
 
@@ -75,22 +75,14 @@ class OwnErrors:
 
 @dataclass(frozen=True)
 class Asker:
-    """Asks a board and its people's heads about held-out rows, block by block.
-
-    Parameters
-    ----------
-    board : Billboard
-    heads : HeadTable or None
-        None: everybody gets the shared prediction.
-    metrics : tuple of str
-    label_range : tuple of float, or None
-        Public: answers are kept within, and no error counts for more than its width.
-    """
+    """Asks a board and its people's heads about held-out rows, block by block."""
 
     board: Billboard
-    heads: HeadTable | None
+    heads: HeadTable | None  # none: everybody gets the shared prediction
     metrics: tuple[str, ...]
-    label_range: tuple[float, float] | None = None
+    label_range: tuple[float, float] | None = (
+        None  # public: answers are kept within, and no error counts for more than its width
+    )
     kind: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -35,18 +35,10 @@ SPARE_BINS = 1  # half octaves between the largest size that stands out and the 
 
 @dataclass(frozen=True)
 class Limit:
-    """What is public of the sizes of errors, in the unit of labels.
+    """What is public of the sizes of errors, in the unit of labels."""
 
-    Parameters
-    ----------
-    clip : float or None, default=None
-        The largest error of a person that counts; None: to be read off a release.
-    width : float or None, default=None
-        Of the range of labels: no error is larger.
-    """
-
-    clip: float | None = None
-    width: float | None = None
+    clip: float | None = None  # the largest error of a person that counts; None: to be read off a release
+    width: float | None = None  # of the range of labels: no error is larger
 
     @property
     def known(self) -> "Clip | None":

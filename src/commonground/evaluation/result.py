@@ -20,19 +20,11 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Measure:
-    """One released number and the interval that its noise leaves.
+    """One released number and the interval that its noise leaves."""
 
-    Parameters
-    ----------
-    name : str
-        What it is: "rmse", "mae", "coverage", "log_loss", "accuracy" or "auc".
-    value, low, high : float
-        The number, and the ends of its interval.
-    """
-
-    name: str
+    name: str  # "rmse", "mae", "coverage", "log_loss", "accuracy" or "auc"
     value: float
-    low: float
+    low: float  # ends of its interval
     high: float
 
 
@@ -83,16 +75,7 @@ class Evaluation:
     ledger: LedgerEntry | None = None
 
     def __getitem__(self, name: str) -> Measure:
-        """The measure of this name.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        Measure
-        """
+        """The measure of this name."""
         return {measure.name: measure for measure in self.measures}[name]
 
     @property
@@ -151,12 +134,7 @@ class Evaluation:
         return f"{words} Exact, that is, of errors of which none counts for more than {self.clip:.4g}, which is public."
 
     def to_json(self) -> dict[str, Any]:
-        """For machines.
-
-        Returns
-        -------
-        dict
-        """
+        """For machines."""
         finite = math.isfinite(self.epsilon)
         return {
             "private": self.private,

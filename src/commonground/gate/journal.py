@@ -41,13 +41,7 @@ class Entry:
 
 
 class Journal:
-    """The journal at a place: read, locked for this process, and open for what comes next.
-
-    Parameters
-    ----------
-    path : str or os.PathLike
-        The file; made where there is none.
-    """
+    """The journal at a place: read (made where there is none), locked for this process, and open for what comes next."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._handle = -1
@@ -65,13 +59,7 @@ class Journal:
             raise
 
     def begin(self, description: Mapping[str, Any]) -> None:
-        """Say what is fitted; a journal of anything else is refused.
-
-        Parameters
-        ----------
-        description : mapping
-            Public words and numbers that a resumed fit must have in common with the interrupted one.
-        """
+        """Say what is fitted, in public words and numbers a resumed fit must share; a journal of anything else is refused."""
         described: dict[str, Any] = json.loads(json.dumps(description))
         if self.description is None:
             self.description = described
@@ -87,35 +75,17 @@ class Journal:
             )
 
     def pay_from(self, population: str, reservation: str) -> None:
-        """Note who pays.
-
-        Parameters
-        ----------
-        population, reservation : str
-            As the ledger calls them.
-        """
+        """Note who pays, as the ledger calls them."""
         self.payer = population, reservation
         self._append("payer", {"population": population, "reservation": reservation})
 
     def claim(self, claim: str) -> None:
-        """Note that this process goes on; before the ledger is told.
-
-        Parameters
-        ----------
-        claim : str
-            Known to this journal and to the ledger.
-        """
+        """Note that this process goes on, by a claim that the ledger knows, too; before the ledger is told."""
         self.claims.append(claim)
         self._append("claim", {"claim": claim})
 
     def write(self, entry: Entry) -> None:
-        """Keep a release; on the disk when this returns.
-
-        Parameters
-        ----------
-        entry : Entry
-            With its value after the noise.
-        """
+        """Keep a release, with its value after the noise; on the disk when this returns."""
         value = np.ascontiguousarray(entry.value)
         facts = {"event": entry.event.as_dict(), "charged": entry.charged, "state": entry.state}
         self.entries.append(
@@ -128,12 +98,7 @@ class Journal:
             raise
 
     def how_to_give_up(self) -> str:
-        """What an operator does who will not resume it.
-
-        Returns
-        -------
-        str
-        """
+        """What an operator does who will not resume it."""
         if self.payer is None:
             return ""
         population, reservation = self.payer

@@ -51,15 +51,7 @@ class _Position:
 
 @dataclass(frozen=True, kw_only=True)
 class JournalledGate(Gate):
-    """A gate with a memory.
-
-    Parameters
-    ----------
-    journal : Journal
-        What passed before, and what passes now.
-    book : Ledger
-        The ledger of the fit; a release that another one pays for is marked.
-    """
+    """A gate with a memory of what passed before and passes now; releases another ledger than ``book`` pays for are marked."""
 
     journal: Journal = field(repr=False)
     book: Ledger = field(repr=False)

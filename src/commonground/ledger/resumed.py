@@ -22,20 +22,10 @@ from commonground.ledger.releases import as_charged
 
 
 class ResumedReservation(Reservation):
-    """The reservation of an interrupted fit: a ledger for the gate, which knows what was charged before.
+    """The reservation of an interrupted fit: a ledger for the gate, which knows what was charged before, in order.
 
-    Parameters
-    ----------
-    population : Population
-        Whose budget it is.
-    entry : LedgerEntry
-        Of the last charge.
-    claim : str
-        By which this process goes on.
-    charged : sequence of dict
-        The releases on the book, in order.
-    is_open : bool
-        False where the interrupted fit had settled it: then all of its values are known, and nothing can be charged.
+    ``entry`` is of the last charge, ``claim`` that by which this process goes on. Where it is not open, the interrupted fit had
+    settled it: then all of its values are known, and nothing can be charged.
     """
 
     def __init__(
@@ -67,24 +57,10 @@ class ResumedReservation(Reservation):
 def resume(
     population: Population, reservation: str, claims: Sequence[str], claim: str, n_written: int
 ) -> ResumedReservation:
-    """Go on with a reservation, as its only user from here on.
+    """Go on with a reservation of an interrupted fit, as its only user from here on.
 
-    Parameters
-    ----------
-    population : Population
-        That pays.
-    reservation : str
-        Of the interrupted fit.
-    claims : sequence of str
-        That the journal knows; the ledger's last one must be among them.
-    claim : str
-        The new one, which is in the journal already.
-    n_written : int
-        Charged releases of which the journal has the value.
-
-    Returns
-    -------
-    ResumedReservation
+    ``claims`` are those that the journal knows, and the ledger's last one must be among them; ``claim`` is the new one, in the
+    journal already. ``n_written`` charged releases are in the journal with their value.
     """
 
     def decide(account: Account) -> dict[str, Any]:

@@ -186,7 +186,7 @@ class _JointSGD(BaseEstimator):
         for j in range(n_owners):  # each on its own side
             own = owner == j
             personal[j] = self._own_fit(X[own], y[own], shared, self.ridge) - shared
-        self._shared, self._personal = shared, personal
+        self._shared, self._of_owners = shared, personal
         return self
 
     def _publish(self, descent: Descent, trained: Trained, n_owners: int, n_units: int) -> SharedParameters:
@@ -215,7 +215,7 @@ class _JointSGD(BaseEstimator):
             at = np.searchsorted(self.owner_ids_, owners).clip(max=len(self.owner_ids_) - 1)
             owner_of = np.where(self.owner_ids_[at] == owners, at, -1)
         shape = self._n_outputs, X.shape[1]
-        return owner_scores(X, self._shared.reshape(shape), self._personal.reshape(-1, *shape), owner_of)
+        return owner_scores(X, self._shared.reshape(shape), self._of_owners.reshape(-1, *shape), owner_of)
 
     def _rows(self, X: Any) -> np.ndarray:
         matrix = as_floats(X, "features")

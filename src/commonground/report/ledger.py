@@ -1,6 +1,6 @@
 """The report of a ledger: populations, limits, spending over time, refused fits, integrity. For those who run it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from commonground.report.drawing import bar
@@ -74,23 +74,7 @@ def _spending(
     identifier: str, title: str, account: Mapping[str, Any], events: Sequence[tuple[Mapping[str, Any], str]]
 ) -> Html:
     """Each fit with what it declared and charged, in the order of time."""
-    fits: dict[str, dict[str, Any]] = {}
-    for event, _ in events:
-        if event["kind"] == "reserve":
-            fits[event["reservation"]] = {
-                "at": event["at"],
-                "purpose": event["purpose"],
-                "epsilon": event["epsilon"],
-                "releases": 0,
-                "state": "open",
-                "board": "",
-            }
-        elif event["kind"] == "charge":
-            fits[event["reservation"]]["releases"] += 1
-        elif event["kind"] == "settle":
-            fits[event["reservation"]]["state"] = "settled"
-        elif event["kind"] == "board" and event["reservation"] in fits:
-            fits[event["reservation"]]["board"] = event["board"][:16] + "…"
+    fits = _fits_in([event for event, _ in events])
     rows = [
         (
             fit["at"][:19].replace("T", " "),
@@ -100,24 +84,15 @@ def _spending(
             fit["state"],
             fit["board"] or "–",
         )
-        for fit in list(fits.values())[-_MOST:]
+        for fit in fits[-_MOST:]
     ]
     opened = next((event["at"][:10] for event, _ in events if event["kind"] == "open"), "")
-    words = (
-        f"Opened on {opened} with ε = {account['epsilon']:g}, δ = {account['delta']:g}. {len(fits)} fits reserved a"
-        " budget."
-    )
-    if account.get("accounts"):
-        dry = account["accounts"]["run_dry"]
-        words += f" {account['people']:,} people have accounts of their own; {dry:,} have run dry. What is charged is that of the"
-        words += " person who has paid most, what is left that of the person who has most left."
-    if account["personal_budgets"]:
-        smaller = sum(one["people"] for one in account["personal_budgets"])
-        words += (
-            f" {smaller:,} people have a smaller ε of their own, from {account['personal_budgets'][0]['epsilon']:g};"
-            " the smallest decides for all."
+    content: list[Html] = [
+        paragraph(
+            f"Opened on {opened} with ε = {account['epsilon']:g}, δ = {account['delta']:g}. {len(fits)} fits reserved a"
+            f" budget.{_own_accounts_in_words(account)}"
         )
-    content: list[Html] = [paragraph(words)]
+    ]
     if rows:
         content.append(
             table(
@@ -136,6 +111,37 @@ def _spending(
             )
         )
     return section(identifier, title, *content)
+
+
+def _fits_in(events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What became of each reservation, in the order of time."""
+    fits: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if event["kind"] == "reserve":
+            told = {name: event[name] for name in ("at", "purpose", "epsilon")}
+            fits[event["reservation"]] = {**told, "releases": 0, "state": "open", "board": ""}
+        elif event["kind"] == "charge":
+            fits[event["reservation"]]["releases"] += 1
+        elif event["kind"] == "settle":
+            fits[event["reservation"]]["state"] = "settled"
+        elif event["kind"] == "board" and event["reservation"] in fits:
+            fits[event["reservation"]]["board"] = event["board"][:16] + "…"
+    return list(fits.values())
+
+
+def _own_accounts_in_words(account: Mapping[str, Any]) -> str:
+    words = ""
+    if account.get("accounts"):
+        dry = account["accounts"]["run_dry"]
+        words += f" {account['people']:,} people have accounts of their own; {dry:,} have run dry. What is charged is that of the"
+        words += " person who has paid most, what is left that of the person who has most left."
+    if account["personal_budgets"]:
+        smaller = sum(one["people"] for one in account["personal_budgets"])
+        words += (
+            f" {smaller:,} people have a smaller ε of their own, from {account['personal_budgets'][0]['epsilon']:g};"
+            " the smallest decides for all."
+        )
+    return words
 
 
 def _refused(events: Mapping[str, Sequence[tuple[Mapping[str, Any], str]]]) -> Html:

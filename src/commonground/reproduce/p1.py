@@ -14,7 +14,7 @@ from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.single_model import SingleModel
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
-from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, rows_of
+from commonground.reproduce.subspace import Curve, drawing, error, errors_of, fitted, mse_of, our_default, rows_of
 
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 5.0, 10.0)
@@ -55,24 +55,8 @@ CURVES = (
     Curve(PAPER, fitted(lambda epsilon, seed: _paper(epsilon, seed, 5, "algorithm"))),
     Curve(PRINTED_RHO, fitted(lambda epsilon, seed: _paper(epsilon, seed, 5, "zcdp")), style="D-"),
     Curve(BEST_EPOCHS, _best_epochs, style="o--"),
-    Curve(
-        ALTMIN,
-        fitted(
-            lambda epsilon, seed: PrivateAltMin(
-                2, epsilon, DELTA, fit_intercept=False, shared_mean=False, simulation_seed=seed
-            )
-        ),
-        style="^-",
-    ),
-    Curve(
-        FEDREP,
-        fitted(
-            lambda epsilon, seed: PrivateFedRep(
-                2, epsilon, DELTA, fit_intercept=False, shared_mean=False, simulation_seed=seed
-            )
-        ),
-        style="v-",
-    ),
+    Curve(ALTMIN, our_default(PrivateAltMin, DELTA), style="^-"),
+    Curve(FEDREP, our_default(PrivateFedRep, DELTA), style="v-"),
     Curve(
         NON_PRIVATE,
         fitted(lambda epsilon, seed: NonPrivateFedRep(2, fit_intercept=False, shared_mean=False)),

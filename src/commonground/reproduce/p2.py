@@ -19,7 +19,7 @@ from commonground.heads.halves import second_half_heads
 from commonground.ledger import InMemoryLedger
 from commonground.reproduce import lemmas, rates
 from commonground.reproduce.results import Claim, Outcome, PaperResult, Row
-from commonground.reproduce.subspace import Curve, Fit, drawing, error, errors_of, fitted, mse_of, rows_of
+from commonground.reproduce.subspace import Curve, Fit, drawing, error, errors_of, fitted, mse_of, our_default, rows_of
 
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)
@@ -118,24 +118,8 @@ CURVES = (
     Curve(FEDREP_UNIT, _fedrep_paper(UNIT_RATE, of_norm_one=True), style="+--"),
     Curve(ALTMIN_UNIT, _altmin_paper(of_norm_one=True), style="+--"),
     Curve(PUBLISHED_START, _from_published_start, style="o--"),
-    Curve(
-        ALTMIN,
-        fitted(
-            lambda epsilon, seed: PrivateAltMin(
-                2, epsilon, DELTA, fit_intercept=False, shared_mean=False, simulation_seed=seed
-            )
-        ),
-        style="^-",
-    ),
-    Curve(
-        FEDREP,
-        fitted(
-            lambda epsilon, seed: PrivateFedRep(
-                2, epsilon, DELTA, fit_intercept=False, shared_mean=False, simulation_seed=seed
-            )
-        ),
-        style="v-",
-    ),
+    Curve(ALTMIN, our_default(PrivateAltMin, DELTA), style="^-"),
+    Curve(FEDREP, our_default(PrivateFedRep, DELTA), style="v-"),
     Curve(
         NON_PRIVATE,
         fitted(lambda epsilon, seed: NonPrivateFedRep(2, fit_intercept=False, shared_mean=False)),
@@ -198,8 +182,7 @@ def _claims(errors: dict[tuple[str, float], np.ndarray], epsilons: tuple[float, 
 
 
 def _beside_the_script(row: Row) -> Row:
-    curve, epsilon = row.setting["curve"], row.setting["epsilon"]
-    found = SCRIPT.get(str(curve), {}).get(epsilon) if isinstance(epsilon, float) else None
+    found = SCRIPT.get(str(row.setting["curve"]), {}).get(float(row.setting["epsilon"]))
     return row if found is None else replace(row, printed=found, note="beside: the published script")
 
 

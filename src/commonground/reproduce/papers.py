@@ -181,7 +181,7 @@ ENTRIES: tuple[Entry, ...] = (
          "one draw of 80 people, fitted: 191 of 191 within 15 %, which is no evidence; the ratios hold"),
         ("Tables 11 and 13, synthetic with sampling", "reproduce/p3.py", _reproduce("p3-table11 p3-table13"), AGREES,
          "sampling columns 116 of 116 within 15 %; PDP-OP fitted, 58 of 58"),
-        ("Appendix A, secrecy of budgets", "audit/own_budgets.py", _test("audit/test_own_budgets.py"), DIFFERS,
+        ("Appendix A, secrecy of budgets", "estimators/personal_ridge.py", _test("audit/test_own_budgets.py"), DIFFERS,
          "who knows all budgets but one reads the last off the statement: they are public here"),
         ("Wish: objective perturbation", "reproduce/p3_wishes.py", _reproduce("p3-wishes"), AGREES,
          "proven, pure ε_i; better than output perturbation: Medical Cost 0.018 against 0.026 (both centred, best λ)"),
@@ -232,44 +232,3 @@ ENTRIES: tuple[Entry, ...] = (
          "points at ε = 1), stated: grows"),
     ),
 )  # fmt: skip
-
-
-_INTRODUCTION = (
-    "Every algorithm, theorem with a bound, corollary, figure and table of the four papers this package is built on: where it",
-    "is in the code, the command that shows it, and what came of it. **agrees**: within noise, or held by a test; **differs**:",
-    "and why; **replaced**: by what; **open**: not checked. `commonground reproduce --list` prints the same table; this page is",
-    "written from it (`python benchmarks/papers_page.py`). Verdicts are of full runs; a `--fast` run says nothing about a paper.",
-)
-
-
-def as_markdown() -> str:
-    """docs/papers.md."""
-    counts = {
-        verdict: sum(entry.verdict == verdict for entry in ENTRIES) for verdict in (AGREES, DIFFERS, REPLACED, OPEN)
-    }
-    numbers = ", ".join(f"{count} {verdict}" for verdict, count in counts.items())
-    lines = ["# The papers, part by part", "", *_INTRODUCTION, "", f"{len(ENTRIES)} parts: {numbers}."]
-    for paper, citation in CITATIONS.items():
-        lines += [
-            "",
-            f"## {paper.upper()}",
-            "",
-            citation,
-            "",
-            "| part | code | command | verdict |",
-            "|---|---|---|---|",
-        ]
-        for entry in ENTRIES:
-            if entry.paper == paper:
-                code, command = (f"`{text}`" if text else "" for text in (entry.code, entry.command))
-                lines.append(f"| {entry.part} | {code} | {command} | **{entry.verdict}**: {entry.why} |")
-    lines += [
-        "",
-        "## Departures of each recipe",
-        "",
-        'What `recipe="paper"` does not do as printed, all of it, from the files named.',
-    ]
-    for recipe, (file, departures) in DEPARTURES.items():
-        lines += ["", f"**{recipe}** (`{file}`)", ""]
-        lines += [f"{number}. {text}" for number, text in enumerate(departures, 1)]
-    return "\n".join(lines) + "\n"

@@ -8,7 +8,9 @@ import numpy as np
 
 from commonground.data.users import Users
 from commonground.datasets.synthetic import Truth, make_shared_subspace
+from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.base import PersonalModel
+from commonground.estimators.fedrep import PrivateFedRep
 from commonground.progress import progress_bar
 from commonground.reproduce.results import Row
 
@@ -42,6 +44,15 @@ def error(coefficients: np.ndarray, truth: Truth) -> float:
 
 def fitted(make: Callable[[float, int], PersonalModel]) -> Fit:
     return lambda users, truth, epsilon, seed: mse_of(make(epsilon, seed), users, truth)
+
+
+def our_default(estimator: type[PrivateAltMin | PrivateFedRep], delta: float) -> Fit:
+    """On the papers' people, who have neither intercepts nor a common mean."""
+
+    def made(epsilon: float, seed: int) -> PersonalModel:
+        return estimator(2, epsilon, delta, fit_intercept=False, shared_mean=False, simulation_seed=seed)
+
+    return fitted(made)
 
 
 def errors_of(

@@ -60,21 +60,11 @@ def contrasts(n_classes: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class ClassModel:
-    """What rounds improve: shared scores of classes, by contrasts, and the prior of people's own.
+    """What rounds improve: shared scores of classes, by contrasts, and the prior of people's own."""
 
-    Parameters
-    ----------
-    coef : array of shape (n_features, K − 1)
-        W.
-    intercept : array of shape (K − 1,)
-        a.
-    spread : array of shape (K − 1, K − 1)
-        S, the covariance of people's own class intercepts.
-    """
-
-    coef: np.ndarray
-    intercept: np.ndarray
-    spread: np.ndarray
+    coef: np.ndarray  # (n_features, K − 1): W
+    intercept: np.ndarray  # (K − 1,): a
+    spread: np.ndarray  # (K − 1, K − 1): S, the covariance of people's own class intercepts
 
     @property
     def n_classes(self) -> int:

@@ -78,31 +78,18 @@ ClipNorm = Annotated[
 
 @dataclass(frozen=True, eq=False)
 class SharedModel:
-    """What rounds improve and statistics read: x → <coef + embedding v, x> + intercept, v a person's own.
+    """What rounds improve and statistics read: x → <coef + embedding v, x> + intercept, v a person's own."""
 
-    Parameters
-    ----------
-    embedding : array of shape (n_features, rank)
-    coef : array of shape (n_features,), default=None
-        w₀; None where people have no common mean.
-    intercept : float, default=0.0
-    own_intercept : bool, default=False
-        Whether everybody has an intercept of her own beside it.
-    spread : array of shape (q, q), default=None
-        S, the covariance of people's own parts: their intercepts first, where they have one, then their v. None: not known.
-    noise : float, default=1.0
-        s², the variance of labels about a person's own model; of use with ``spread`` only. One for log-odds, which have none.
-    log_odds : bool, default=False
-        Whether the model gives the log-odds of a label above zero, in place of the label.
-    """
-
-    embedding: Embedding
-    coef: Vector | None = None
+    embedding: Embedding  # (n_features, rank)
+    coef: Vector | None = None  # (n_features,): w₀; None where people have no common mean
     intercept: Number = 0.0
-    own_intercept: Flag = False
+    own_intercept: Flag = False  # whether everybody has an intercept of her own beside it
+    # (q, q): S, the covariance of people's own parts: their intercepts first, where they have one, then their v. None: not
+    # known
     spread: Square | None = None
+    # s², the variance of labels about a person's own model; of use with ``spread`` only. One for log-odds, which have none
     noise: Number = 1.0
-    log_odds: Flag = False
+    log_odds: Flag = False  # whether the model gives the log-odds of a label above zero, in place of the label
 
     @property
     def rank(self) -> int:

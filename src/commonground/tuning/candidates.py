@@ -28,18 +28,10 @@ MOST_CANDIDATES = 1000
 
 @dataclass(frozen=True)
 class Group:
-    """Settings that one fit serves.
+    """Settings that one fit serves."""
 
-    Parameters
-    ----------
-    settings : mapping
-        What is fitted.
-    members : tuple of int
-        Places of its candidates in the grid.
-    """
-
-    settings: Mapping[str, Any]
-    members: tuple[int, ...]
+    settings: Mapping[str, Any]  # what is fitted
+    members: tuple[int, ...]  # places of its candidates in the grid
 
 
 def candidates_in(

@@ -11,20 +11,8 @@ from commonground.ledger import InMemoryLedger, Ledger
 
 
 def part_of(budget: Budget, share: float) -> Budget:
-    """The budget whose μ² is this share of the whole's; rounded down.
+    """The budget whose μ² is this share, from 0 to 1, of the whole's; rounded down.
 
-    Parameters
-    ----------
-    budget : Budget
-    share : float
-        From 0 to 1.
-
-    Returns
-    -------
-    Budget
-
-    Examples
-    --------
     >>> whole = Budget(2.0, 1e-6)
     >>> 0.4999 < (part_of(whole, 0.25).mu / whole.mu) < 0.5
     True
@@ -39,24 +27,12 @@ def part_of(budget: Budget, share: float) -> Budget:
 
 @dataclass(frozen=True)
 class Part:
-    """The ledger of one fit of a search: its own budget, and the book that all of them are charged to.
+    """The ledger of one fit of a search: its own budget, and the book that all of them are charged to."""
 
-    Parameters
-    ----------
-    own : InMemoryLedger
-        Refuses what is above this fit's part.
-    book : Ledger
-        Pays.
-    paid : list of Event
-        Everything that this search has charged so far.
-    what : str
-        Said before the name of every release.
-    """
-
-    own: InMemoryLedger
-    book: Ledger
-    paid: list[Event]
-    what: str
+    own: InMemoryLedger  # refuses what is above this fit's part
+    book: Ledger  # pays
+    paid: list[Event]  # everything that this search has charged so far
+    what: str  # said before the name of every release
 
     def charge(self, event: Event) -> None:
         """Both, or neither: nothing is released where one refuses."""

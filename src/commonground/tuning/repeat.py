@@ -38,27 +38,13 @@ TRIES = 3  # expected repetitions for each group: a given one is left out with p
 
 @dataclass(frozen=True)
 class Winner:
-    """The one repetition that is published.
+    """The one repetition that is published."""
 
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    best : int
-        Its place among the candidates.
-    score : float
-        Its released score.
-    scores : Scores
-        Of all candidates of its fit.
-    event : RepeatedSelectionEvent
-        What all of it cost.
-    """
-
-    model: Any
-    best: int
-    score: float
-    scores: Scores
-    event: RepeatedSelectionEvent
+    model: Any  # fitted
+    best: int  # its place among the candidates
+    score: float  # released
+    scores: Scores  # of all candidates of its fit
+    event: RepeatedSelectionEvent  # what all of it cost
 
 
 def repeated_mu(budget: Budget, n_groups: int) -> float:

@@ -77,12 +77,7 @@ class Tuned:
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """For machines.
-
-        Returns
-        -------
-        dict
-        """
+        """For machines."""
         return {
             "best": {name: _plain(value) for name, value in self.best_settings.items()},
             "metric": self.metric,

@@ -25,24 +25,12 @@ METRIC = {"numbers": "rmse", "log-odds": "log_loss", "signs": "accuracy", "class
 
 @dataclass(frozen=True)
 class Scores:
-    """Mean differences in error from the first candidate, released; smaller is better.
+    """Mean differences in error from the first candidate, released; smaller is better."""
 
-    Parameters
-    ----------
-    value : array of shape (n_candidates,)
-        The first is zero.
-    std : float
-        Of the noise on each but the first.
-    clip : float
-        The largest norm of a person's differences that counts.
-    metric : str
-        What they are differences of.
-    """
-
-    value: np.ndarray
-    std: float
-    clip: float
-    metric: str
+    value: np.ndarray  # (n_candidates,): the first is zero
+    std: float  # of the noise on each but the first
+    clip: float  # the largest norm of a person's differences that counts
+    metric: str  # what they are differences of
 
 
 def own_errors(boards: list[Billboard], rows: HeldOut) -> tuple[np.ndarray, str]:

@@ -29,20 +29,11 @@ LAST = 0.6  # of the rest, for the last fit, where there is one; chosen by `benc
 
 @dataclass(frozen=True)
 class Shares:
-    """Of μ².
+    """Of μ²."""
 
-    Parameters
-    ----------
-    each : float
-        For each fit that is compared.
-    choice : float
-    last : float
-        For fitting the winner again on all rows; 0: its fit is kept.
-    """
-
-    each: float
+    each: float  # for each fit that is compared
     choice: float
-    last: float
+    last: float  # for fitting the winner again on all rows; 0: its fit is kept
 
     @classmethod
     def of(cls, n_groups: int, refit: bool) -> "Shares":
@@ -53,38 +44,18 @@ class Shares:
 
 @dataclass(frozen=True)
 class Split:
-    """A search within one book.
-
-    Parameters
-    ----------
-    estimator : estimator
-    candidates : list of dict
-    groups : list of Group
-    budget : Budget
-        Of all of it.
-    book : Ledger
-        Pays.
-    randomness : Randomness
-        Of the choice.
-    seeds : list of int or None
-        Of each fit, and of the last.
-    paid : list of Event
-        Filled as releases are charged.
-    verbose : bool
-    gate : callable, default=Gate
-        For audits: makes gates that watch; then no book pays.
-    """
+    """A search within one book."""
 
     estimator: Any
     candidates: list[dict[str, Any]]
     groups: list[Group]
-    budget: Budget
-    book: Ledger
-    randomness: Randomness
-    seeds: list[int | None]
-    paid: list[Event]
+    budget: Budget  # of all of it
+    book: Ledger  # pays
+    randomness: Randomness  # of the choice
+    seeds: list[int | None]  # of each fit, and of the last
+    paid: list[Event]  # filled as releases are charged
     verbose: bool
-    gate: Callable[[Ledger, Randomness], Gate] = Gate
+    gate: Callable[[Ledger, Randomness], Gate] = Gate  # for audits: makes gates that watch; then no book pays
 
     def run(self, people: Population, rows: HeldOut, shares: Shares) -> tuple[Any, int, Scores]:
         """The winner, fitted; its place; and the scores."""

@@ -10,16 +10,7 @@ from commonground.billboard.board import Billboard
 def at_rank(board: Billboard, rank: int) -> Billboard:
     """The directions along which people's own coefficients are spread most, by the board's ``spread``; others are left out.
 
-    Parameters
-    ----------
-    board : Billboard
-        With a ``spread``, and at least this rank.
-    rank : int
-
-    Returns
-    -------
-    Billboard
-        With heads that are posteriors in fewer directions.
+    Heads are then posteriors in fewer directions. The board has a ``spread``, and at least this rank.
     """
     if rank == board.rank:
         return board

@@ -28,6 +28,7 @@ from commonground.tuning.candidates import Group, candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
 from commonground.tuning.repeat import Winner, repeat_and_select, repeated_mu
 from commonground.tuning.result import Candidate, Tuned
+from commonground.tuning.score import Scores
 from commonground.tuning.split import Shares, Split
 
 # Times μ that repetitions must leave to each fit: they have no last one, and may leave out the best setting. At 2.7 times (16
@@ -135,28 +136,28 @@ def tune(
         winner.billboard_ = name_each_other(replace(winner.billboard_, statement=statement), book)
     if simulation_seed is None and gate is Gate:
         tally.note_fit(users, tuple(paid), budget.delta, paid_by_ledger=ledger is not None)
-    if repeats:
-        return _best_of_repetitions(winner, best, once, candidates, groups, budget)
-    of = {at: number for number, group in enumerate(groups) for at in group.members}
+    released, told = (
+        _after_repetitions(once, groups, budget) if repeats else _after_split(scores, shares, groups, budget)
+    )
     return Tuned(
         best=winner,
         best_settings=candidates[best],
         candidates=tuple(
             Candidate(
-                one,
-                float(scores.value[at]),
-                scores.std if at else 0.0,
-                of[at] + 1,
-                dict(groups[of[at]].settings) != one,
+                candidates[at], *released.get(at, (math.nan, math.nan)), number, dict(group.settings) != candidates[at]
             )
-            for at, one in enumerate(candidates)
+            for at, number, group in _in_order(groups)
         ),
         metric=scores.metric,
         clip=scores.clip,
-        way="split",
-        why=_why(len(candidates), len(groups), shares, budget),
-        shares={"each fit": shares.each, "choice": shares.choice, "last fit": shares.last},
+        **told,
     )
+
+
+def _in_order(groups: list[Group]) -> list[tuple[int, int, Group]]:
+    """Every candidate's place, in order, with the number of the fit that serves it and what else that fit serves."""
+    found = [(at, number, group) for number, group in enumerate(groups, 1) for at in group.members]
+    return sorted(found, key=lambda one: one[0])
 
 
 def _repeats(
@@ -179,36 +180,33 @@ def _repeats(
     return repeated_mu(budget, len(groups)) > MUCH_MORE * budget.mu * shares.each**0.5
 
 
-def _best_of_repetitions(
-    winner: Any, best: int, once: Winner, candidates: list[dict[str, Any]], groups: list[Group], budget: Budget
-) -> Tuned:
-    """Nothing is known of what did not win."""
-    of = {at: number for number, group in enumerate(groups) for at in group.members}
-    known = dict(zip(groups[of[best]].members, once.scores.value[1:].tolist(), strict=True))
-    return Tuned(
-        best=winner,
-        best_settings=candidates[best],
-        candidates=tuple(
-            Candidate(
-                one,
-                known.get(at, math.nan),
-                once.scores.std if at in known else math.nan,
-                of[at] + 1,
-                dict(groups[of[at]].settings) != one,
-            )
-            for at, one in enumerate(candidates)
-        ),
-        metric=once.scores.metric,
-        clip=once.scores.clip,
-        way="repeat-and-select",
-        why=(
-            f"Repeat-and-select (arXiv 2110.03620): about {once.event.mean:.0f} repetitions of settings drawn at random, each "
-            f"with μ = {once.event.mu:.2g} of {budget.mu:.2g}; {len(groups)} fits side by side would have had "
-            f"{budget.mu * Shares.of(len(groups), True).each ** 0.5:.2g} each. Of what did not win nothing is known, nor how "
-            "many repetitions there were."
-        ),
-        shares={"each repetition": (once.event.mu / budget.mu) ** 2},
-    )
+Released = dict[int, tuple[float, float]]  # by a candidate's place: its score, and the standard deviation of its noise
+
+
+def _after_split(
+    scores: Scores, shares: Shares, groups: list[Group], budget: Budget
+) -> tuple[Released, dict[str, Any]]:
+    """What is known of candidates, and what is told of the way. Others are compared with the first, which has no noise."""
+    released = {at: (float(value), scores.std if at else 0.0) for at, value in enumerate(scores.value)}
+    return released, {
+        "way": "split",
+        "why": _why(len(released), len(groups), shares, budget),
+        "shares": {"each fit": shares.each, "choice": shares.choice, "last fit": shares.last},
+    }
+
+
+def _after_repetitions(once: Winner, groups: list[Group], budget: Budget) -> tuple[Released, dict[str, Any]]:
+    """The same. Nothing is known of what did not win."""
+    (members,) = (group.members for group in groups if once.best in group.members)
+    scores = zip(members, once.scores.value[1:].tolist(), strict=True)
+    return {at: (score, once.scores.std) for at, score in scores}, {
+        "way": "repeat-and-select",
+        "why": f"Repeat-and-select (arXiv 2110.03620): about {once.event.mean:.0f} repetitions of settings drawn at random, each "
+        f"with μ = {once.event.mu:.2g} of {budget.mu:.2g}; {len(groups)} fits side by side would have had "
+        f"{budget.mu * Shares.of(len(groups), True).each ** 0.5:.2g} each. Of what did not win nothing is known, nor how "
+        "many repetitions there were.",
+        "shares": {"each repetition": (once.event.mu / budget.mu) ** 2},
+    }
 
 
 def _checked(estimator: Any, grid: Any, users: Any) -> list[dict[str, Any]]:

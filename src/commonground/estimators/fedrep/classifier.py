@@ -150,10 +150,11 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
         self
         """
         self.classes_ = np.asarray(declared_classes(self.classes, X))
-        if y is not None and not isinstance(X, Population):
+        if isinstance(X, Population):
+            if self._several and X.rows_are_here and X.features_are_known:
+                _require_places(X, len(self.classes_))
+        elif y is not None:
             y = self._labels_in(y)
-        elif isinstance(X, Population) and self._several and X.rows_are_here and X.features_are_known:
-            _require_places(X, len(self.classes_))
         if self._several:
             self._require_settings()
         return super().fit(X, y, users=users, ledger=ledger, checkpoint=checkpoint, start=start, gate=gate)
@@ -167,16 +168,7 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
         return SEVERAL if self._several else super()._variant
 
     def variant_for(self, users: Population) -> str:
-        """As of every estimator; the schema of these people may declare several classes.
-
-        Parameters
-        ----------
-        users : Population
-
-        Returns
-        -------
-        str
-        """
+        # The schema of these people may declare several classes.
         return SEVERAL if len(declared_classes(self.classes, users)) > 2 else self._variant
 
     @property
@@ -255,20 +247,7 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
 
 
 def declared_classes(classes: Any, X: Any) -> tuple[Any, ...]:
-    """What is declared: by the estimator or, where it leaves that open, by the schema of people's table.
-
-    Parameters
-    ----------
-    classes : sequence
-        Of the estimator.
-    X : object
-        What ``fit`` was given.
-
-    Returns
-    -------
-    tuple
-        Of two or more different names.
-    """
+    """Two or more names: the estimator's or, where it leaves that open, those in the schema of the table to fit."""
     names = tuple(np.asarray(classes).ravel().tolist()) if not isinstance(classes, list | tuple) else tuple(classes)
     if len(names) < 2 or len(set(names)) < len(names):
         raise InputError(f"classes of PrivateFedRepClassifier must be two or more different labels, got {classes!r}.")

@@ -19,20 +19,9 @@ _FLATTEST = 1e-9  # of the widest direction of a spread: none is without any roo
 
 
 def start_from(board: Any, users: Population, simulated: bool) -> Billboard:
-    """The board, where people have the features that it is about and it may be built on.
+    """The earlier board, where these people have the features that it is about and it may be built on.
 
-    Parameters
-    ----------
-    board : Billboard
-        An earlier one.
-    users : Population
-        Whom this fit is on.
-    simulated : bool
-        This fit's noise protects nobody anyway.
-
-    Returns
-    -------
-    Billboard
+    ``simulated``: this fit's noise protects nobody anyway.
     """
     if not isinstance(board, Billboard):
         raise InputError(f"start= must be a Billboard (Billboard.load(folder)), got {type(board).__name__}.")
@@ -59,20 +48,9 @@ def start_from(board: Any, users: Population, simulated: bool) -> Billboard:
 
 
 def model_of(board: Billboard, rank: Any, own_intercept: bool, shared_mean: bool, log_odds: bool) -> SharedModel:
-    """The shared model that a board publishes, where it has the parts that this fit is about.
+    """The shared model that an earlier board publishes, where it has the parts that this fit has.
 
-    Parameters
-    ----------
-    board : Billboard
-        An earlier one.
-    rank : int or "auto"
-        What this fit asks for; "auto" takes the board's.
-    own_intercept, shared_mean, log_odds : bool
-        Which parts this fit has.
-
-    Returns
-    -------
-    SharedModel
+    ``rank`` is what this fit asks for; "auto" takes the board's.
     """
     asked = {
         "rank": (board.rank, board.rank if isinstance(rank, str) else int(rank)),
