@@ -153,7 +153,7 @@ def _moments(X, offsets, weights, local_intercept, R, gram, one, factors, sums):
             continue
         if used + m > _TOGETHER:  # whoever else is in the chunk: R is as long as the longest of them needs
             add_moment(sums, R, used, one, factors)
-            used = 0
+            used = np.int64(0)
         for i in range(m):
             for c in range(d):
                 R[used + i, c] = X[lo + i, c]
