@@ -14,7 +14,7 @@ from commonground.statistics.statistic import SharedModel
 MODEL = SharedModel(np.eye(2, 1), np.zeros(2), 0.0, True, np.eye(2))
 
 
-def people(numbers: str) -> Block:
+def made_up_people(numbers: str) -> Block:
     """Two people with three rows of two features each."""
     X = np.array([[1, 0], [0, 1], [1, 2]] * 2, numbers)
     return Block(X, X[:, 1].copy(), np.array([0, 3, 6]), 0)
@@ -22,9 +22,9 @@ def people(numbers: str) -> Block:
 
 def compile_rounds(numbers: str) -> None:
     """The kernel of rounds with posterior heads, for rows of this type of numbers."""
-    PosteriorMoments(MODEL).of_coordinates(people(numbers), Coordinates())
+    PosteriorMoments(MODEL).of_coordinates(made_up_people(numbers), Coordinates())
 
 
 def compile_directions(numbers: str) -> None:
     """That of people's own directions."""
-    Directions(MODEL).of_coordinates(people(numbers), Coordinates())
+    Directions(MODEL).of_coordinates(made_up_people(numbers), Coordinates())

@@ -16,4 +16,6 @@ def start_compiling(users: Population) -> None:
     if ahead.start(people_of_chunk, made_up.__name__, made_up.compile_rounds.__name__, users.numbers):
         made_up.compile_directions(users.numbers)
         model = made_up.MODEL
-        fit_posterior_heads(made_up.people(users.numbers), model.embedding, model.coef, 0.0, True, np.eye(2), 1.0)
+        fit_posterior_heads(
+            made_up.made_up_people(users.numbers), model.embedding, model.coef, 0.0, True, np.eye(2), 1.0
+        )
