@@ -7,6 +7,8 @@ import pytest
 # Before NumPy and torch are imported: with arrays this small, threads of several tests at once wait for each other, for minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# No test starts a process that compiles beside it, but for those of that (tests/test_ahead.py).
+os.environ.setdefault("COMMONGROUND_COMPILE_AHEAD", "0")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -17,6 +17,11 @@ _n_threads: int | None = None  # None: not asked yet
 _pool: ThreadPoolExecutor | None = None
 
 
+def available_cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def get_num_threads() -> int:
     """How many threads compiled code uses.
 
@@ -28,8 +33,7 @@ def get_num_threads() -> int:
     global _n_threads
     if _n_threads is None:
         asked = os.environ.get("NUMBA_NUM_THREADS", "")
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        _n_threads = int(asked) if asked.isdigit() and int(asked) > 0 else cores
+        _n_threads = int(asked) if asked.isdigit() and int(asked) > 0 else available_cores()
     return _n_threads
 
 

@@ -27,9 +27,8 @@ from commonground.compiled import kernel
 
 
 @kernel(error_model="numpy")
-def _add_by_size(contributions, raw, unit, squared, bins, weights, lowest):  # type: ignore[no-untyped-def]
+def _add_by_size(contributions, raw, unit, part, unit_part, squared, bins, weights, lowest):  # type: ignore[no-untyped-def]
     """Chunk by chunk, so that small sums are added to small ones."""
-    part, unit_part = np.empty(raw.shape), np.empty(raw.shape)
     for first in range(0, bins.shape[0], CHUNK):
         for at in range(raw.shape[0]):
             for c in range(raw.shape[1]):
@@ -139,7 +138,8 @@ class BinnedSums:
         bins = bins_of(squared)
         raw = np.zeros((window, *contributions.shape[1:]))
         unit = np.zeros_like(raw)
-        flat = (values.reshape(len(values), -1) for values in (contributions, raw, unit))
+        room = np.empty_like(raw), np.empty_like(raw)
+        flat = (values.reshape(len(values), -1) for values in (contributions, raw, unit, *room))
         _add_by_size(*flat, squared, bins, weights, lowest)
         return cls(np.bincount(bins, weights, minlength=N_BINS), raw, unit, lowest, len(bins))
 

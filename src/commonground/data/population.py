@@ -77,6 +77,8 @@ class Population:
         What the table's columns are, where one was declared; public.
     features_are_known : bool
         False: values of some categories are still to be found (``Unencoded``).
+    numbers : str
+        The type of numbers in rows, "float32" or "float64"; empty where others have them.
     kind : str
         Where rows are: "table", "ray" or "federation".
     rows_are_here : bool
@@ -92,6 +94,7 @@ class Population:
     user_name: str | None = None
     sparse: bool = False
     in_memory: bool = False
+    numbers: str = ""
     budgets: np.ndarray | None = None
     schema: Schema | None = None  # public: what the columns are, and how they became features
     features_are_known: ClassVar[bool] = True

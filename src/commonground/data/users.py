@@ -94,6 +94,7 @@ class Users(Population):
         self.n_features = rows.n_features
         self.max_rows_per_user = int(np.diff(people.offsets).max())
         self.sparse = isinstance(rows, SparseRows)
+        self.numbers = str(rows.dtype)
         self.in_memory = isinstance(rows, MemoryRows | SparseRows)
         self.streamed = not self.in_memory
         self.feature_names = None if feature_names is None else tuple(feature_names)

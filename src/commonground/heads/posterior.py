@@ -69,7 +69,7 @@ def _own_doubt(W, r, m, size, noise, own, inverse, xi, doubt):  # type: ignore[n
 
 
 @kernel(error_model="numpy", inline="always")
-def _surprise(W, r, shared, y, m, q, noise, log_odds):  # type: ignore[no-untyped-def]
+def _surprise(W, r, shared, y, lo, m, q, noise, log_odds):  # type: ignore[no-untyped-def]
     """The variance that the prior of her intercept lacks to explain the mean of her residuals; 0 where it is a usual one."""
     mean, expected = 0.0, 0.0
     if log_odds is None:
@@ -82,7 +82,7 @@ def _surprise(W, r, shared, y, m, q, noise, log_odds):  # type: ignore[no-untype
     else:
         yes = 0.5
         for i in range(m):
-            yes += 1.0 if y[i] > 0.0 else 0.0
+            yes += 1.0 if y[lo + i] > 0.0 else 0.0
             mean -= shared[i] / m
         share = yes / (m + 1.0)
         mean += math.log(share / (1.0 - share))
@@ -97,35 +97,30 @@ def _surprise(W, r, shared, y, m, q, noise, log_odds):  # type: ignore[no-untype
 
 
 @kernel(error_model="numpy")
-def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, log_odds, parts, doubts, noises):  # type: ignore[no-untyped-def]
+def _fit(  # type: ignore[no-untyped-def]
+    products, y, offsets, own_intercept, intercept, L, noise, noise_rows, log_odds, parts, doubts, noises,
+    W, V, r, shared, curvature, root, factor, inverse, g, xi, doubt,
+):  # fmt: skip
     """Everybody's part h, the lower half of its error's covariance row by row, and her noise; ``products``: X (U, w₀).
 
-    ``log_odds``: 1, or None, which is settled before compiling, so that one kind of posterior is compiled.
+    ``log_odds``: 1, or None, which is settled before compiling, so that one kind of posterior is compiled. The rest is room.
     """
-    n, q, most = offsets.shape[0] - 1, L.shape[0], 0
+    n, q = offsets.shape[0] - 1, L.shape[0]
     k = q - own_intercept
-    for j in range(n):
-        most = max(most, offsets[j + 1] - offsets[j])
-    # One column more than the prior has, for an intercept that it did not expect.
-    W, V, r = np.empty((most, q + 1)), np.empty((most, q + 1)), np.empty(most)
-    shared, curvature, root = np.empty(most), np.empty(most), np.zeros((q, q + 1))
-    factor, inverse, g, xi = np.empty((q + 1, q + 1)), np.empty((q + 1, q + 1)), np.empty(q + 1), np.empty(q + 1)
-    doubt = np.empty((q + 1, q + 1))
     for a in range(q):
         for c in range(q):
             root[a, c] = L[a, c]
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
-        mine = y[lo : lo + m]
         for i in range(m):
             shared[i] = products[lo + i, k] + intercept
-            r[i] = mine[i] - shared[i]
+            r[i] = y[lo + i] - shared[i]
             for c in range(q):
                 W[i, c] = 0.0
                 for b in range(c, q):
                     z = 1.0 if b < own_intercept else products[lo + i, b - own_intercept]
                     W[i, c] += z * L[b, c]
-        lacking = _surprise(W, r, shared, mine, m, q, noise, log_odds) if own_intercept and m > 1 else 0.0
+        lacking = _surprise(W, r, shared, y, lo, m, q, noise, log_odds) if own_intercept and m > 1 else 0.0
         size = q + 1 if lacking > 0.0 else q
         if lacking > 0.0:
             root[0, q] = math.sqrt(lacking)
@@ -134,6 +129,7 @@ def _fit(products, y, offsets, own_intercept, intercept, L, noise, noise_rows, l
         if log_odds is None:
             own = posterior_in_place(W, r, m, size, noise, noise_rows, factor, inverse, xi)
         else:
+            mine = y[lo : lo + m]
             found = logistic_posterior_in_place(W, shared, mine, m, size, V, r, curvature, factor, inverse, g, xi)
             own = 1.0 if found else math.nan
         if math.isnan(own):  # the prior alone
@@ -175,7 +171,13 @@ def fit_posterior_heads(
         found = np.empty((some.n_users, q)), np.empty((some.n_users, q * (q + 1) // 2)), np.empty(some.n_users)
         with np.errstate(over="ignore", invalid="ignore"):
             products = chunk_products(some.X, columns)
-        _fit(products, some.y.astype(np.float64, copy=False), some.offsets, *how, *found)
+        # One column more than the prior has, for an intercept that it did not expect.
+        most, wide = int(np.diff(some.offsets).max()), q + 1
+        room = (
+            np.empty((most, wide)), np.empty((most, wide)), np.empty(most), np.empty(most), np.empty(most), np.zeros((q, wide)),
+            np.empty((wide, wide)), np.empty((wide, wide)), np.empty(wide), np.empty(wide), np.empty((wide, wide)),
+        )  # fmt: skip
+        _fit(products, some.y.astype(np.float64, copy=False), some.offsets, *how, *found, *room)
         return found
 
     parts, doubts, noises = over_chunks(block, of_chunk, people=PEOPLE, doubles=False, enlarge=False)

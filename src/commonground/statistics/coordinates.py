@@ -11,7 +11,7 @@ import numpy as np
 
 from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
 from commonground.clipping.sums import BinnedSums, PositiveSums
-from commonground.compiled import kernel
+from commonground.compiled import kernel, subkernel
 from commonground.data.population import Block
 from commonground.statistics.kernels.chunks import sum_over_chunks
 from commonground.statistics.kernels.coordinates import Coordinates
@@ -66,7 +66,7 @@ def _in_threads(X: np.ndarray, coordinates: Coordinates) -> np.ndarray:
     return np.concatenate(made) if made else np.zeros_like(X)
 
 
-@kernel(fastmath=FAST, error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def _in_order(values, n, k):  # type: ignore[no-untyped-def]
     """The largest of the first n values that at most k are smaller than; only those between what is known are counted."""
     low, high = -math.inf, math.inf
@@ -82,7 +82,7 @@ def _in_order(values, n, k):  # type: ignore[no-untyped-def]
     return low
 
 
-@kernel(error_model="numpy")
+@subkernel(error_model="numpy")
 def _median(values, n):  # type: ignore[no-untyped-def]
     """Of the first n values."""
     lower = _in_order(values, n, (n - 1) // 2)
@@ -90,11 +90,10 @@ def _median(values, n):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _profiles(X, offsets, guess, local_intercept, profiles):  # type: ignore[no-untyped-def]
+def _profiles(X, offsets, guess, local_intercept, energies, sums, known, profiles):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    energies, sums, known = np.empty(d), np.empty(d), np.empty(d)
     for j in range(n):
-        lo, hi, seen = offsets[j], offsets[j + 1], 0
+        lo, hi, seen = offsets[j], offsets[j + 1], np.int64(0)  # a literal 0 would be a type of its own
         for a in range(d):
             energies[a], sums[a] = 0.0, 0.0
         for i in range(lo, hi):
@@ -136,24 +135,25 @@ class ScaleProfiles(Statistic[BinnedSums]):
 
         def of_chunk(some: Block) -> BinnedSums:
             profiles = np.zeros((some.n_users, some.X.shape[1]))
-            _profiles(some.X, some.offsets, self.octaves, int(self.own_intercept), profiles)
+            room = np.empty((3, some.X.shape[1]))
+            _profiles(some.X, some.offsets, self.octaves, int(self.own_intercept), *room, profiles)
             return BinnedSums.of(profiles[:, None, :], some.person_weights, self.lowest, WINDOW)
 
         return sum_over_chunks(block, of_chunk, coordinates)
 
 
 @kernel(fastmath=FAST, error_model="numpy")
-def _moments(X, offsets, weights, local_intercept, R, gram, sums):  # type: ignore[no-untyped-def]
+def _moments(X, offsets, weights, local_intercept, R, gram, one, factors, sums):  # type: ignore[no-untyped-def]
     """Rows of several people at a time, each person's times one factor: a sum of many rows is added to ``sums`` at once."""
     n, d, width, height = offsets.shape[0] - 1, X.shape[1], R.shape[1], gram.shape[1]
-    one, factors, rows, used = np.ones(1), np.empty(1), pointer(R), 0
+    rows, used = pointer(R), np.int64(0)  # a literal 0 would be a type of its own, and functions compiled for it
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         if m == 0 or weights[j] == 0.0:
             continue
         if used + m > _TOGETHER:  # whoever else is in the chunk: R is as long as the longest of them needs
             add_moment(sums, R, used, one, factors)
-            used = 0
+            used = np.int64(0)
         for i in range(m):
             for c in range(d):
                 R[used + i, c] = X[lo + i, c]
@@ -201,7 +201,8 @@ class FeatureMoments(Statistic[PositiveSums]):
                 np.empty((height, height)),
                 np.zeros((1, width, width)),
             )
-            _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), R, gram, sums)
+            room = R, gram, np.ones(1), np.empty(1)
+            _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), *room, sums)
             upper = np.triu(sums[0, :d, :d])
             return PositiveSums(upper + np.triu(upper, 1).T, 1.0, some.n_users)
 

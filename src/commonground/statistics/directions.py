@@ -27,9 +27,10 @@ _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular G
 
 
 @kernel(fastmath=FAST, error_model="numpy")
-def _directions(X, y, offsets, w, intercept, local_intercept, R, labels, gram, moment, directions):  # type: ignore[no-untyped-def]
+def _directions(  # type: ignore[no-untyped-def]
+    X, y, offsets, w, intercept, local_intercept, R, labels, gram, moment, one, factors, theta, directions
+):
     n, d = offsets.shape[0] - 1, X.shape[1]
-    one, factors, theta = np.ones(1), np.empty(1), np.empty(d)
     for j in range(n):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         if m - local_intercept < 1:
@@ -100,7 +101,10 @@ class Directions(Statistic[DirectionSums]):
             -(-d // LANES) * LANES,
             -(-(min(most, d) + 1) // 4) * 4,
         )  # lanes of columns, and rows four by four
-        room = np.zeros((most + 4, width)), np.empty(most), np.empty((height, height)), np.empty((1, width, width))
+        room = (
+            np.zeros((most + 4, width)), np.empty(most), np.empty((height, height)), np.empty((1, width, width)),
+            np.ones(1), np.empty(1), np.empty(d),
+        )  # fmt: skip
         directions, model = np.zeros((some.n_users, d)), self.model
         y, intercept = some.y.astype(np.float64, copy=False), float(model.intercept)
         _directions(some.X, y, some.offsets, model.slopes, intercept, int(model.own_intercept), *room, directions)
@@ -140,9 +144,8 @@ class DirectionsWithin(Directions):
 
 
 @kernel(error_model="numpy")
-def _energy_bins(X, offsets, local_intercept, bins):  # type: ignore[no-untyped-def]
+def _energy_bins(X, offsets, local_intercept, sums, bins):  # type: ignore[no-untyped-def]
     n, d = offsets.shape[0] - 1, X.shape[1]
-    sums = np.empty(d)
     for j in range(n):
         lo, hi = offsets[j], offsets[j + 1]
         m = hi - lo
@@ -178,7 +181,7 @@ class FeatureEnergies(Statistic[SizeCounts]):
 
         def of_chunk(some: Block) -> SizeCounts:
             bins = np.zeros(some.n_users, np.int64)
-            _energy_bins(some.X, some.offsets, int(self.own_intercept), bins)
+            _energy_bins(some.X, some.offsets, int(self.own_intercept), np.empty(some.X.shape[1]), bins)
             return SizeCounts(np.bincount(bins, some.person_weights, minlength=N_BINS))
 
         return sum_over_chunks(block, of_chunk, coordinates)

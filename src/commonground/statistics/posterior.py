@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from commonground import ahead
 from commonground.clipping.grid import N_BINS, clip_factors, squared_norms
 from commonground.clipping.sums import BinnedSums, ConeSums
 from commonground.data.population import Block
@@ -97,6 +98,7 @@ class PosteriorGradients(Statistic[BinnedSums]):
         return gradient_sums(block, read_by_rows, columns, float(self.constant), self.lowest, coordinates, full_rows)
 
     def _of_dense_labels(self, block: Block, coordinates: Coordinates, full_rows: float) -> BinnedSums:
+        ahead.finish()
         asked, dtype = MEAN if self.of_mean else EMBEDDING, block.X.dtype
         question = Question.of(asked, self.model, coordinates, float(self.constant), 0.0, self.lowest, dtype)
 
@@ -185,6 +187,7 @@ class PosteriorMoments(Statistic[ConeSums]):
         reach = self.reach(len(self.model.spread))
         if block.sparse or self.model.log_odds:
             return clipped_moments(block, _reader(self.model, True, coordinates), reach)
+        ahead.finish()
         question = Question.of(MOMENTS, self.model, coordinates, 0.0, reach, 1, block.X.dtype)
 
         def sums(some: Block) -> np.ndarray:

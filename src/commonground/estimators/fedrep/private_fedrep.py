@@ -13,6 +13,7 @@ from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
 from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
+from commonground.estimators.fedrep.first_fit import start_compiling
 from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.start import model_of, start_from
@@ -201,6 +202,8 @@ class PrivateFedRep(PersonalModel):
         logistic = self.loss == "logistic"
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
             parts = self.fit_intercept, self.shared_mean, logistic
+            if not logistic:
+                start_compiling(users)
             if start is None:
                 return default_recipe(users, self._rank, *parts, self.n_rounds, *how)
             old = model_of(start, self._rank, *parts)

@@ -106,7 +106,7 @@ def posteriors(G, q, L, noise, M, A, T, inverse, xi, facts):
 def moments_of(q, noise, inverse, xi, facts, A, T, H, moments):
     """Everybody's halves of ξξᵀ, H and H² for H = 1 − s²(…)⁻¹, off-diagonals times √2; ξ, and places for two more.
 
-    ``facts[2]`` and on, for ``_people_of_chunk``: the trace of H, and what is finite if H + 1/q is positive.
+    ``facts[2]`` and on, for ``people_of_chunk``: the trace of H, and what is finite if H + 1/q is positive.
     """
     half, at, trace = q * (q + 1) // 2, 0, splat(0.0)
     for a in range(q):

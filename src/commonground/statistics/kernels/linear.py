@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 
-from commonground.compiled import kernel
+from commonground.compiled import subkernel
 from commonground.statistics.kernels.lanes import LANES, item, load, multiply_add, pointer, splat, store, zeros
 from commonground.statistics.kernels.person import FAST, TINY_RIDGE
 
 
-@kernel(error_model="numpy")
+@subkernel(error_model="numpy")
 def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     """Cholesky without LAPACK, which would raise on one person's strange rows and stop everybody's training."""
     size = rhs.shape[0]
@@ -35,7 +35,7 @@ def solve_in_place(gram, rhs):  # type: ignore[no-untyped-def]
     return True
 
 
-@kernel(error_model="numpy")
+@subkernel(error_model="numpy")
 def centre_in_place(rows, labels, m):  # type: ignore[no-untyped-def]
     """Take their means out of the columns of the first m rows, and out of their labels: an intercept of her own."""
     mean, means = 0.0, np.zeros(rows.shape[1])
@@ -52,7 +52,7 @@ def centre_in_place(rows, labels, m):  # type: ignore[no-untyped-def]
             rows[i, a] -= means[a]
 
 
-@kernel(fastmath=FAST, error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def head_in_place(R, r, m, Ut, A, gram, v):  # type: ignore[no-untyped-def]
     """v = argmin ‖r − R U v‖² over the first m rows, with a tiny ridge; False where there is none. A = R U; Ut = Uᵀ."""
     k, d = Ut.shape
@@ -77,7 +77,7 @@ def head_in_place(R, r, m, Ut, A, gram, v):  # type: ignore[no-untyped-def]
     return solve_in_place(gram, v)
 
 
-@kernel(fastmath=FAST, error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def moment_norm_squared(R, m, d):  # type: ignore[no-untyped-def]
     """‖RᵀR‖² = ‖RRᵀ‖² over the first m rows, from the smaller of the two."""
     total = 0.0
@@ -98,7 +98,7 @@ def moment_norm_squared(R, m, d):  # type: ignore[no-untyped-def]
     return total
 
 
-@kernel(fastmath=FAST, error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def add_moment(blocks, R, m, v, factors):  # type: ignore[no-untyped-def]
     """blocks[a, b] += v_a v_b · RᵀR over the first m rows, for a ≤ b, upper triangles (in whole LANES).
 

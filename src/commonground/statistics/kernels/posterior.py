@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from commonground.compiled import kernel
+from commonground.compiled import kernel, subkernel
 
 MOST_STEPS = 40  # of Newton's; fewer than ten are needed
 _LONGEST = 3.0  # change of log-odds in one step: beyond, the curvature is another
@@ -69,7 +69,7 @@ def inverse_from_factor(L, q, inverse):  # type: ignore[no-untyped-def]
             inverse[c, column] = x / L[c, c]
 
 
-@kernel(error_model="numpy")
+@subkernel(error_model="numpy")
 def posterior_in_place(W, r, m, q, noise, own_noise_after, L, inverse, xi):  # type: ignore[no-untyped-def]
     """ξ, and (s² + WᵀW)⁻¹ in ``inverse``, for one person's m rows of q numbers; returns her noise s², NaN where there is none.
 
@@ -111,7 +111,7 @@ def posterior_in_place(W, r, m, q, noise, own_noise_after, L, inverse, xi):  # t
     return own if finite else math.nan
 
 
-@kernel(error_model="numpy")
+@subkernel(error_model="numpy")
 def logistic_posterior_in_place(W, offsets, labels, m, q, V, r, curvature, L, inverse, g, xi):  # type: ignore[no-untyped-def]
     """The same for yes-or-no labels (yes: above zero) of log-odds offset + W ξ: mode and Laplace's covariance of ξ ~ N(0, 1).
 

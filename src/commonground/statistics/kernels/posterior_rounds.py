@@ -183,7 +183,7 @@ def chunk_sums(some: Block, question: Question, shares: np.ndarray, credits: np.
     raw, unit = np.zeros((1, WINDOW, columns, width)), np.zeros((1, WINDOW, columns, width))
     moments = np.zeros((1, size))
     room = np.zeros((8 * (q + 1) ** 2 + 3 * q + 6 + size, LANES))
-    _people_of_chunk(
+    people_of_chunk(
         some.X, some.y.astype(np.float64, copy=False), some.offsets, some.person_weights, shares, credits, *question,
         np.empty(height * most_rows), np.empty((2, rows), dtype), np.empty((q + 3, height)), room, np.empty((LANES, 4), np.int64),
         np.zeros((2, max(columns, 1), width), dtype), np.empty(LANES, dtype), counts, raw, unit, moments,
@@ -193,7 +193,7 @@ def chunk_sums(some: Block, question: Question, shares: np.ndarray, credits: np.
 
 
 @kernel(fastmath=FAST, error_model="numpy")
-def _people_of_chunk(
+def people_of_chunk(
     X, y, offsets, weights, shares, credits, asked, own, columns_, intercept, L_, noise, constant, clip_norm, lowest, centre_,
     scales_, T_, P_, r_, gram_, room_, batch, g_, eight_, counts, raw_, unit_, moments_,
 ):  # fmt: skip
