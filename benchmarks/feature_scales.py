@@ -27,7 +27,7 @@ def errors(model: str, n: int, epsilon: float, change: str, size: float, seed: i
     X[:, 0] = X[:, 0] * size if change == "factor" else X[:, 0] + size
     asked = rng.random(10 * n) < 0.2
     fitted = MODELS[model](epsilon=epsilon, simulation_seed=seed).fit(X[~asked], y[~asked], users=ids[~asked])
-    answers = fitted.predict(X[asked], users=ids[asked]), fitted.predict(X[asked])
+    answers = fitted.predict(X[asked], users=ids[asked]), fitted.billboard_.predict(X[asked])
     own_error, shared_error = (float(np.sqrt(np.mean((answer - y[asked]) ** 2)) / y.std()) for answer in answers)
     return own_error, shared_error
 

@@ -1,16 +1,13 @@
 """Recommendation from sparse one-hot items: held-out error beside what one could do without sharing or without privacy.
 
 python benchmarks/recommendation.py                   # simulated people, 2,000 and 10,000 items; about half an hour
-python benchmarks/recommendation.py --changes         # one change of the recipe at a time
 python benchmarks/recommendation.py --jester FILE     # real people: user, item and rating columns; a fifth held out
 """
 
 import argparse
 import resource
 import time
-from contextlib import ExitStack
 from pathlib import Path
-from unittest.mock import patch
 
 import numpy as np
 import pyarrow.csv
@@ -19,7 +16,6 @@ from scipy import sparse
 import commonground as cg
 from commonground.data.users import Users
 from commonground.datasets import Ratings, make_ratings
-from commonground.estimators.fedrep import sparse as fedrep_sparse
 from commonground.heads.ridge import fit_heads
 
 POPULATIONS = {
@@ -27,18 +23,6 @@ POPULATIONS = {
     "100,000 people, 10,000 items": {"n_users": 100_000, "n_items": 10_000, "taste": 0.3, "noise": 0.35},
 }
 EDGES = (30, 300, 3000)  # ratings of an item: rare, seldom, often, popular
-CHANGES = {
-    "default": {},
-    "features not brought to one scale": {"scales": property(lambda p: np.ones(len(p.shares)))},
-    "one share of signal for all items": {"signal_in": lambda p, g, s: fedrep_sparse.signal_share(g, s, g.size) * g},
-    "start on the 400 most popular items": {"START_FEATURES": 400},
-    "start on the 50 most popular items": {"START_FEATURES": 50},
-    "floor of 0.2 standard deviations": {"FLOOR": 0.2},
-    "floor of 4 standard deviations": {"FLOOR": 4.0},
-    "1 round for a first mean": {"MEAN_ROUNDS": 1},
-    "6 rounds": {"N_ROUNDS": 6},
-    "24 rounds": {"N_ROUNDS": 24},
-}
 
 
 class Task:
@@ -130,18 +114,6 @@ def simulated(seeds: int) -> None:
         print(f"peak memory so far {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10:,.0f} MB")
 
 
-def changes(seeds: int) -> None:
-    task = of_ratings(make_ratings(**POPULATIONS["50,000 people, 2,000 items"], seed=1))
-    print("| what is changed | ε = 1 | ε = 4 |\n|---|---|---|")
-    for name, change in CHANGES.items():
-        with ExitStack() as changed:
-            for what, value in change.items():
-                place = fedrep_sparse if what.isupper() else fedrep_sparse.Popularity
-                changed.enter_context(patch.object(place, what, value))
-            cells = [np.mean([task.private(e, s)[0][0] for s in range(seeds)]) for e in (1.0, 4.0)]
-        print(f"| {name} | {cells[0]:.4f} | {cells[1]:.4f} |", flush=True)
-
-
 def of_ratings(ratings: Ratings) -> Task:
     return Task(ratings.users, ratings.test_X, ratings.test_y, ratings.test_ids)
 
@@ -171,13 +143,10 @@ def jester(path: Path, seeds: int) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--changes", action="store_true", help="one change of the recipe at a time")
     parser.add_argument("--jester", type=Path, help="a CSV of people, items and ratings")
     parser.add_argument("--seeds", type=int, default=3)
     arguments = parser.parse_args()
     if arguments.jester:
         jester(arguments.jester, arguments.seeds)
-    elif arguments.changes:
-        changes(arguments.seeds)
     else:
         simulated(arguments.seeds)

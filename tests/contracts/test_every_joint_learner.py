@@ -174,7 +174,11 @@ def others(model: Any, rows: dict[str, np.ndarray], owner: str) -> dict[str, byt
 ALONE = per_silo(LEARNERS["JointTrainer"])
 
 
-@pytest.mark.parametrize("learner", [*LEARNERS.values(), ALONE], ids=[*LEARNERS, "JointTrainer, per silo"])
+@pytest.mark.parametrize(
+    "learner",
+    [*LEARNERS.values(), pytest.param(ALONE, marks=pytest.mark.slow)],
+    ids=[*LEARNERS, "JointTrainer, per silo"],
+)
 def test_others_keep_every_bit_whatever_one_owner_holds(
     learner: Any, rows: dict[str, np.ndarray], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def fitted(data: OwnersData, users: bool = False, ledger: Any = None, **changes:
     )
 
 
+@pytest.mark.slow
 def test_it_learns_and_owners_gain_from_their_own_part(data: OwnersData) -> None:
     """One seed, but a wide margin: guessing gives 0.1, and these settings 0.75 to 0.85 over ten seeds."""
     model = fitted(data, epsilon=8.0, steps=60, local=None, keep=("own", "shared", "personal"))
@@ -221,6 +222,7 @@ def test_a_run_goes_on_bit_by_bit_after_a_crash(
     assert len(book.events) == 1, "and not a second time"
 
 
+@pytest.mark.slow
 def test_steps_that_a_killed_process_had_begun_are_not_drawn_again(
     data: OwnersData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -425,8 +427,8 @@ def everything_but_of_the_first(model: JointTrainer, X: np.ndarray, owners: np.n
     return found
 
 
-@pytest.mark.parametrize("network", ["mlp", "cnn"])
-@pytest.mark.parametrize("n_owners", [2, 5, 19])
+@pytest.mark.parametrize("network", ["mlp", pytest.param("cnn", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("n_owners", [2, 5, pytest.param(19, marks=pytest.mark.slow)])
 def test_others_keep_every_bit_whatever_one_owner_holds(network: str, n_owners: int, data: OwnersData) -> None:
     """One owner has none, one, a few or many rows, ordinary or huge: nothing that another owner has changes a bit."""
     keep = ("own", "shared", "personal", "blend")

@@ -20,9 +20,12 @@ RUNS = 3000
 def test_radius_is_gamma_and_direction_uniform(seed: int | None) -> None:
     """Two Kolmogorov-Smirnov tests; false alarm 1e-6 each."""
     source, d = randomness_from(seed), 3
-    ledger = InMemoryLedger(PureBudget(1e6))
     bounded = BoundedSum(np.array([1.0, -2.0, 3.0]), sensitivity=0.5, name="v")
-    added = np.array([perturb(bounded, 0.25, ledger, source).value for _ in range(RUNS)]) - bounded.value
+    # A ledger for each: one adds up all that it holds whenever it is charged.
+    added = (
+        np.array([perturb(bounded, 0.25, InMemoryLedger(PureBudget(1.0)), source).value for _ in range(RUNS)])
+        - bounded.value
+    )
     radius = np.linalg.norm(added, axis=1)
     assert stats.kstest(radius, stats.gamma(d, scale=2.0).cdf).pvalue > 1e-6
     first = added[:, 0] / radius  # a coordinate of a uniform point on the sphere is uniform itself (Archimedes)

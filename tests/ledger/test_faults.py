@@ -26,7 +26,8 @@ def crowd(address: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("trainer", "kills", "within"), [(faults.release_forever, 12, 0.15), (faults.train_forever, 4, 0.5)]
+    ("trainer", "kills", "within"),
+    [pytest.param(faults.release_forever, 12, 0.15, marks=pytest.mark.slow), (faults.train_forever, 4, 0.5)],
 )
 def test_kill_at_any_time(crowd: str, trainer: Callable[..., None], kills: int, within: float) -> None:
     """Two trainers at a time, each killed at a random moment (kill -9)."""
@@ -92,6 +93,7 @@ def test_kill_inside_the_commit_of_a_charge(crowd: str, tmp_path: Path, when: st
     assert booking.cost == faults.cost_of(Budget(0.01, 1e-6).mu)
 
 
+@pytest.mark.slow
 def test_many_trainers_on_one_budget(address: str) -> None:
     """Eight trainers at once, a budget for three: three are trained, five refused, nothing is overspent."""
     outcome, undercounts, _ = faults.train_together(address, faults.four_releases, trainers=8, affordable=3)

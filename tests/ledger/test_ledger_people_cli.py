@@ -24,6 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::commonground.errors.SharingWarning")
 def test_accounts_from_opening_to_leaving(folder: Path, address: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(

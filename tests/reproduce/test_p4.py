@@ -19,6 +19,7 @@ def test_printed_numbers_are_the_papers() -> None:
     assert p4.printed()["4", "mnist", "256", "joint_dp", "8.0", "20", ""] == (0.2941, 0.0659)
 
 
+@pytest.mark.slow
 def test_fast_table1_has_every_column() -> None:
     outcome = p4.run_table1(True, False)
     assert len(outcome.rows) == 11 * 2
@@ -29,6 +30,7 @@ def test_fast_table1_has_every_column() -> None:
     outcome.draw(Figure())
 
 
+@pytest.mark.slow
 def test_fast_figure1_can_be_drawn() -> None:
     outcome = p4.run_figure1(True, False)
     assert len(outcome.rows) == 2 * 2 * 2  # owners, ε, methods
