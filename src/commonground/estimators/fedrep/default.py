@@ -48,7 +48,6 @@ from commonground.steps.coordinates import (
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import (
     FIRST_DOUBT,
-    LATER_DOUBT,
     coefficients_of_variance_one,
     curvature_at,
     first_prior,
@@ -73,12 +72,16 @@ HIDDEN_SHARE = 0.01  # of the variance of people's own directions that is left t
 NO_LEVEL, NO_LOG_ODDS = 100.0, 4.0  # room for own intercepts then, against the labels' variance; of log-odds, as it is
 LOOKS_AT_START = 2  # at the prior, once there are directions
 LOOKS_AT_OLD = 1  # at the prior of an earlier board, before its rounds
+ROUNDS_DOUBT = 0.4  # by how much the prior is expected to be off after rounds, whose noise lengthens weak directions
 OLD_DOUBT = 0.1  # by how much that is expected to be off, unless it stands out
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
+LOW_QUANTILE = 0.15  # of people's sizes, where rounds clip that are all noise
 _LIKELIEST = 0.02, 0.98  # shares of yes beyond which a level of labels is not believed
 START_FEATURES = 200  # of sparse rows: the most popular ones
-FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
+FLOOR = (
+    2.0  # standard deviations of noise, added to popularity: what cannot be told from zero is not scaled up by chance
+)
 PLAN = Plan(
     (
         Share("features", 0.03, "how often each feature occurs (sparse rows)"),
@@ -101,7 +104,7 @@ PLAN = Plan(
         Share("locate", 0.005, "where gradient sizes lie on the whole grid: one histogram"),
         Share("sizes", 0.02, "a histogram that chooses each round's clip, all rounds together"),
         Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
-        Share("later prior", 0.02, "looks at the prior between rounds; all together"),
+        Share("later prior", 0.06, "looks at the prior between rounds; all together"),
     )
 )
 
@@ -115,14 +118,15 @@ class Coordinates:
     centre: np.ndarray | None
     groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
     popular: np.ndarray  # positions of those that a first embedding is made on
+    careful: np.ndarray  # (d,) by which steps are multiplied: less than one where a feature varies more than on average
 
     def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
-        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal."""
+        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal, for a step."""
         kept = np.zeros_like(gradient)
         for group in np.unique(self.groups):
             here = gradient[self.groups == group]
             kept[self.groups == group] = share(here, noise_std, here.size) * here
-        return kept
+        return np.asarray((kept.T * self.careful).T)
 
     def for_features(self, model: SharedModel) -> SharedModel:
         """The model of z as one of x, whose own intercepts are those of x = 0."""
@@ -191,7 +195,7 @@ def default_recipe(
                 one_round = mu["mean sizes"], mu["mean rounds"]
                 gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name, mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
-                mean_quantile = gradient.next_quantile
+                mean_quantile = gradient.next_quantile(LOW_QUANTILE)
                 if t > 0:
                     model = release_better_prior(users, model, gate, mu["prior"], f"prior, look {t}", FIRST_DOUBT)
                 advance()
@@ -219,10 +223,10 @@ def default_recipe(
                 of_mean = partial(_gradients, users, full_rows, True, constant, model)
                 gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean", mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
-                mean_quantile = gradient.next_quantile
+                mean_quantile = gradient.next_quantile(LOW_QUANTILE)
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
-                edge, quantile = gradient.edge, gradient.next_quantile
+                edge, quantile = gradient.edge, gradient.next_quantile(LOW_QUANTILE)
                 found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
                 step = STEP / (gradient.people * curvature) * seen.signal_in(found, gradient.noise_std, signal_share)
                 # No step is longer than the embedding: what is so far off is noise, and looks at the prior tell the length.
@@ -234,7 +238,7 @@ def default_recipe(
             if t == last or t % LOOK_EVERY == 0:
                 in_this_part = last if n_rounds or t <= FIRST_ROUNDS else last - FIRST_ROUNDS
                 mu_look = mu["later prior"] * (part / -(-in_this_part // LOOK_EVERY)) ** 0.5
-                doubt = LATER_DOUBT if start is None else OLD_DOUBT
+                doubt = ROUNDS_DOUBT if start is None else OLD_DOUBT
                 model = release_better_prior(users, model, gate, mu_look, f"{name}: prior of heads", doubt)
             if not n_rounds and t == last == FIRST_ROUNDS:
                 last += later_rounds(noise_before, model.noise)
@@ -300,7 +304,7 @@ def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[st
             centre = centre if transform is None else centre / transform
         transform = release_correlations(users, transform, centre, False, gate, mu.get("correlations", 0.0))
         seen = seen_in_coordinates(users, transform, centre)
-        return Coordinates(seen, transform, centre, np.zeros_like(everything), everything)
+        return Coordinates(seen, transform, centre, np.zeros_like(everything), everything, np.ones(len(everything)))
     assert isinstance(users, Users)  # others have no sparse rows
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
     noise = released.noise_std
@@ -311,7 +315,10 @@ def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[st
     scales = 1.0 / np.sqrt(len(shares) * shares)
     groups = np.floor(np.log2(shares) / 2).astype(int)
     popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
-    return Coordinates(users.scaled(scales), scales, None, groups - groups.min(), popular)
+    # The floor leaves rare ones small, and so the average; steps of that curvature would overshoot for popular ones.
+    varies = np.maximum(released.value, 0.0) / counts
+    careful = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
+    return Coordinates(users.scaled(scales), scales, None, groups - groups.min(), popular, careful)
 
 
 def _release_level(
