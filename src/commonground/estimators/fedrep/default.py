@@ -118,7 +118,7 @@ class Coordinates:
     centre: np.ndarray | None
     groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
     popular: np.ndarray  # positions of those that a first embedding is made on
-    careful: np.ndarray  # (d,) by which steps are multiplied: less than one where a feature varies more than on average
+    careful: np.ndarray | float = 1.0  # (d,) by which steps are multiplied: less where a feature varies more than most
 
     def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
         """A released (d, …) gradient, each group of features times the ``share`` of it that is signal, for a step."""
@@ -304,7 +304,7 @@ def _coordinates(users: Population, own_intercept: bool, gate: Gate, mu: dict[st
             centre = centre if transform is None else centre / transform
         transform = release_correlations(users, transform, centre, False, gate, mu.get("correlations", 0.0))
         seen = seen_in_coordinates(users, transform, centre)
-        return Coordinates(seen, transform, centre, np.zeros_like(everything), everything, np.ones(len(everything)))
+        return Coordinates(seen, transform, centre, np.zeros_like(everything), everything)
     assert isinstance(users, Users)  # others have no sparse rows
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
     noise = released.noise_std
