@@ -18,7 +18,13 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def available_cores() -> int:
-    """How many cores this process may use."""
+    """How many cores this process may use.
+
+    Returns
+    -------
+    int
+        One at least.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

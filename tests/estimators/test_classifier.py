@@ -27,14 +27,18 @@ def answers() -> tuple[np.ndarray, ...]:
 def test_better_than_what_everybody_gets_and_calibrated(answers: tuple[np.ndarray, ...], rows: type) -> None:
     X, y, ids, held, _ = answers
     X = rows(X)
-    model = cg.PrivateFedRepClassifier(1, 2.0, simulation_seed=1).fit(X[~held], y[~held], users=ids[~held])
-    p = model.predict_proba(X[held], users=ids[held])[:, 1]
-    shared = 1 / (1 + np.exp(-model.billboard_.predict(X[held])))
-    assert roc_auc_score(y[held], p) > roc_auc_score(y[held], shared) + 0.06
-    assert log_loss(y[held], p) < log_loss(y[held], shared) - 0.04
+    chances = []
+    for seed in range(6):  # of one alone the largest gap below is from 0.06 to 0.12
+        model = cg.PrivateFedRepClassifier(1, 2.0, simulation_seed=seed).fit(X[~held], y[~held], users=ids[~held])
+        p = model.predict_proba(X[held], users=ids[held])[:, 1]
+        shared = 1 / (1 + np.exp(-model.billboard_.predict(X[held])))
+        assert roc_auc_score(y[held], p) > roc_auc_score(y[held], shared) + 0.06
+        assert log_loss(y[held], p) < log_loss(y[held], shared) - 0.04
+        chances.append(p)
+    p, came = np.concatenate(chances), np.tile(y[held], len(chances))
     for low in (0.1, 0.3, 0.5, 0.7):
         here = (p >= low) & (p < low + 0.2)
-        assert abs(y[held][here].mean() - p[here].mean()) < 0.1
+        assert abs(came[here].mean() - p[here].mean()) < 0.1
 
 
 def test_alternating_minimisation_has_log_odds_of_the_same_kind(answers: tuple[np.ndarray, ...]) -> None:

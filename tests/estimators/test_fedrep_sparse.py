@@ -132,3 +132,11 @@ def test_octaves_of_popularity_are_shrunk_apart() -> None:
     kept = coordinates.signal_in(gradient, 1.0, signal_share)
     np.testing.assert_allclose(kept[:50], gradient[:50], rtol=0.01)
     assert np.linalg.norm(kept[50:]) < 0.1 * np.linalg.norm(gradient[50:])
+
+
+def test_popular_features_do_not_overshoot() -> None:
+    """Steps are as long as features mostly allow; those that vary more, as noise hides most others, take shorter ones."""
+    coordinates = Coordinates(None, None, None, None, np.zeros(3, int), np.arange(3), np.array([1.0, 0.5, 0.25]))  # type: ignore[arg-type]
+    gradient = np.ones((3, 2))
+    np.testing.assert_allclose(coordinates.signal_in(gradient, 0.0, signal_share)[:, 0], [1.0, 0.5, 0.25])
+    np.testing.assert_allclose(coordinates.signal_in(gradient[:, 0], 0.0, signal_share), [1.0, 0.5, 0.25])

@@ -284,7 +284,9 @@ def test_the_commands(tmp_path: Path) -> None:
     done = run.invoke(app, ["report", str(board), "--out", str(tmp_path / "r.html")])
     assert done.exit_code == 0, done.output
     assert "<h1>Privacy report: Test FedRep</h1>" in (tmp_path / "r.html").read_text(encoding="utf-8")
-    done = run.invoke(app, ["report", str(board), "--out", str(tmp_path / "i.html"), "--heldout", str(rows)])
+    done = run.invoke(
+        app, ["report", str(board), "--out", str(tmp_path / "i.html"), "--heldout", str(rows), "--label", "y"]
+    )
     assert "do not publish" in done.output
     assert json.loads(run.invoke(app, ["statement", str(board), "--format", "registry"]).output)["deployment"]
     assert json.loads(run.invoke(app, ["statement", str(board), "--format", "json"]).output)["epsilon"] == 1.0

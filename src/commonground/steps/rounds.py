@@ -34,14 +34,13 @@ class ClippedGradient:
     people: float  # how many unclipped people it is worth
     edge: int  # the bin at whose lower edge contributions were clipped
 
-    @property
-    def next_quantile(self) -> float:
-        """Of people's sizes, where the next round may clip: the higher, the less of this one was noise.
+    def next_quantile(self, lowest: float = CLIP_QUANTILE) -> float:
+        """Of people's sizes, where the next round may clip: the higher, the less of this one was noise; at least ``lowest``.
 
         A low clip lets little noise in, but bends what skewed or unlike people say together.
         """
         signal = signal_share(self.value, self.noise_std, self.value.size)
-        return CLIP_QUANTILE + (HIGH_QUANTILE - CLIP_QUANTILE) * signal**2
+        return lowest + (HIGH_QUANTILE - lowest) * signal**2
 
 
 def locate_sizes(sums_from: Callable[[int], BinnedSums], gate: Gate, mu: float, name: str) -> int:

@@ -82,7 +82,7 @@ def class_recipe(
             sums = gradients(model, edge - WINDOW // 2).clipped_at(edge, f"class scores, round {t + 1}: clipped sum")
             released = gate.release(sums, mu["rounds"])
             gradient = ClippedGradient(released.value, released.noise_std, sizes.worth(edge), edge)
-            model, quantile = _better_scores(seen, model, gradient, energy, constant), gradient.next_quantile
+            model, quantile = _better_scores(seen, model, gradient, energy, constant), gradient.next_quantile()
             doubt = FIRST_DOUBT if t < rounds - 1 else LATER_DOUBT
             model = _release_better_prior(seen.users, model, gate, mu["prior"], f"prior, look {t + 1}", doubt)
             advance()

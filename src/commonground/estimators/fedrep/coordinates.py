@@ -32,7 +32,9 @@ from commonground.steps.prior import coefficients_of_variance_one
 from commonground.steps.shared_mean import CENTRE_ROUNDS, centre_rounds, release_feature_centre
 
 START_FEATURES = 200  # of sparse rows: the most popular ones
-FLOOR = 1.0  # standard deviations of noise: what popularity cannot be told from zero counts as so much
+FLOOR = (
+    2.0  # standard deviations of noise, added to popularity: what cannot be told from zero is not scaled up by chance
+)
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,15 @@ class Coordinates:
     centre: np.ndarray | None
     groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
     popular: np.ndarray  # positions of those that a first embedding is made on
+    careful: np.ndarray | float = 1.0  # (d,) by which steps are multiplied: less where a feature varies more than most
 
     def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
-        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal."""
+        """A released (d, …) gradient, each group of features times the ``share`` of it that is signal, for a step."""
         kept = np.zeros_like(gradient)
         for group in np.unique(self.groups):
             here = gradient[self.groups == group]
             kept[self.groups == group] = share(here, noise_std, here.size) * here
-        return kept
+        return np.asarray((kept.T * self.careful).T)
 
     def for_features(self, model: SharedModel) -> SharedModel:
         """The model of z as one of x, whose own intercepts are those of x = 0."""
@@ -99,8 +102,11 @@ def release_coordinates(
     scales = 1.0 / np.sqrt(len(shares) * shares)
     groups = np.floor(np.log2(shares) / 2).astype(int)
     popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
+    # The floor leaves rare ones small, and so the average; steps of that curvature would overshoot for popular ones.
+    varies = np.maximum(released.value, 0.0) / counts
+    careful = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
     seen = users.scaled(scales)
-    return Coordinates(seen, seen, scales, None, groups - groups.min(), popular)
+    return Coordinates(seen, seen, scales, None, groups - groups.min(), popular, careful)
 
 
 def _scales_and_centre(

@@ -40,7 +40,6 @@ from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import (
     FIRST_DOUBT,
-    LATER_DOUBT,
     curvature_at,
     first_prior,
     orthonormal,
@@ -64,10 +63,12 @@ HIDDEN_SHARE = 0.01  # of the variance of people's own directions that is left t
 NO_LEVEL, NO_LOG_ODDS = 100.0, 4.0  # room for own intercepts then, against the labels' variance; of log-odds, as it is
 LOOKS_AT_START = 2  # at the prior, once there are directions
 LOOKS_AT_OLD = 1  # at the prior of an earlier board, before its rounds
+ROUNDS_DOUBT = 0.4  # by how much the prior is expected to be off after rounds, whose noise lengthens weak directions
 OLD_DOUBT = 0.1  # by how much that is expected to be off, unless it stands out
 LOOK_EVERY = 4  # rounds
 STEP = 1.7  # of a Newton step on the likelihood: clipping takes more from those who say more
 LONGEST_STEP = 1.25  # that a gradient and the one after it may tell of, against the way to the bottom of their valley
+LOW_QUANTILE = 0.15  # of people's sizes, where rounds clip that are all noise
 _LIKELIEST = 0.02, 0.98  # shares of yes beyond which a level of labels is not believed
 PLAN = Plan(
     (
@@ -92,7 +93,7 @@ PLAN = Plan(
         Share("locate", 0.005, "where gradient sizes lie on the whole grid: one histogram"),
         Share("sizes", 0.02, "a histogram that chooses each round's clip, all rounds together"),
         Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
-        Share("later prior", 0.02, "looks at the prior between rounds; all together"),
+        Share("later prior", 0.06, "looks at the prior between rounds; all together"),
     )
 )
 
@@ -142,7 +143,7 @@ def default_recipe(
                 one_round = mu["mean sizes"], mu["mean rounds"]
                 gradient = release_clipped(partial(gradients, model), mean_edge, gate, *one_round, name, mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
-                mean_quantile = gradient.next_quantile
+                mean_quantile = gradient.next_quantile(LOW_QUANTILE)
                 if t > 0:
                     model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior, look {t}", FIRST_DOUBT)
                 advance()
@@ -172,10 +173,10 @@ def default_recipe(
                 of_mean = partial(_gradients, users, full_rows, True, constant, model)
                 gradient = release_clipped(of_mean, mean_edge, gate, *one_round, f"{name}, shared mean", mean_quantile)
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
-                mean_quantile, before = gradient.next_quantile, None
+                mean_quantile, before = gradient.next_quantile(LOW_QUANTILE), None
             else:
                 gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
-                edge, quantile = gradient.edge, gradient.next_quantile
+                edge, quantile = gradient.edge, gradient.next_quantile(LOW_QUANTILE)
                 newton *= _not_beyond_the_valley(before, gradient)
                 before = gradient
                 found = gradient.value.T if start is None else _across(gradient.value.T, model.embedding)
@@ -189,7 +190,7 @@ def default_recipe(
             if t == last or t % LOOK_EVERY == 0:
                 in_this_part = last if n_rounds or t <= FIRST_ROUNDS else last - FIRST_ROUNDS
                 mu_look = mu["later prior"] * (part / -(-in_this_part // LOOK_EVERY)) ** 0.5
-                doubt = LATER_DOUBT if start is None else OLD_DOUBT
+                doubt = ROUNDS_DOUBT if start is None else OLD_DOUBT
                 model = release_better_prior(looked_at, model, gate, mu_look, f"{name}: prior of heads", doubt)
                 before = None  # another length of the embedding, another gradient
             if not n_rounds and t == last == FIRST_ROUNDS:
