@@ -40,6 +40,7 @@ from commonground.gate import gate as gate_module
 from commonground.gate import randomness_from
 from commonground.gate.release import release
 from commonground.heads.table import HeadTable, OwnModels
+from commonground.steps import some_people
 from commonground.steps.rows import release_full_rows
 
 pytestmark = pytest.mark.slow
@@ -194,6 +195,24 @@ def test_where_people_count_by_their_rows_no_sum_moves_too_far_and_others_keep_e
     assert "rows of people" in [event.name for event in transcript.events]
     found = {pair: audit_exactly(fit, neighbours(pair, 40, 9, 2)) for pair in ("aligned", "one-row", "more-rows")}
     assert {pair: one for pair, one in found.items() if one.refuted} == {}
+
+
+@pytest.mark.parametrize("recipe", ["fedrep", "fedrep-refit", "fedrep-choice"])
+def test_where_looks_take_a_part_no_sum_moves_too_far_and_others_keep_every_bit(
+    recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given who is in the part, the target among them or not: what the guarantee rests on."""
+    for name, value in (("ENOUGH_PEOPLE", 20), ("ENOUGH_SEEN", 1.0), ("SEEN_OF_MOMENTS", 0.0)):
+        monkeypatch.setattr(some_people, name, value)
+    fit, took_part = RECIPES[recipe].at(BY_ROWS), set()
+    for pair in ("aligned", "one-row", "more-rows"):
+        both = neighbours(pair, 40, 9, 2)
+        transcript = record(fit, both.with_target, 0, TARGET)
+        (chosen,) = transcript.chosen
+        assert chosen.sum() == 20
+        took_part.add(bool(chosen[TARGET]))
+        assert not audit_exactly(fit, both).refuted
+    assert took_part
 
 
 def test_numbers_of_rows_that_are_read_past_the_gate_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

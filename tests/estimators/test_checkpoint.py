@@ -9,8 +9,11 @@ import pandas as pd
 import pytest
 
 import commonground as cg
+from commonground.accounting.budgets import Budget
 from commonground.errors import CheckpointError, InputError
+from commonground.gate import Gate
 from commonground.gate.journalled import JournalledGate
+from commonground.steps import some_people
 
 RNG, IDS = np.random.default_rng(0), np.repeat(np.arange(120), 6)
 X, Y = RNG.standard_normal((720, 5)), RNG.standard_normal(720)
@@ -149,3 +152,21 @@ def test_who_has_nothing_to_keep_says_so(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="gate= is for audits"):
         cg.SingleModel(2.0).fit(USERS, checkpoint=tmp_path / "j", gate=lambda ledger, randomness: None)  # type: ignore[arg-type, return-value]
     assert not (tmp_path / "j").exists()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_fit_that_looked_at_a_part_goes_on_with_another_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With real noise: who took part is written down nowhere, and the releases that are asked for are the same all the same."""
+    for name, value in (("ENOUGH_PEOPLE", 40), ("ENOUGH_SEEN", 1.0), ("SEEN_OF_MOMENTS", 0.0)):
+        monkeypatch.setattr(some_people, name, value)
+    model, file = cg.PrivateFedRep(1, 20.0, n_rounds=2, delta=1e-6), tmp_path / "fit.journal"
+    with monkeypatch.context() as patch:
+        pulled_after(patch, 9)
+        with pytest.raises(PlugError):
+            model.fit(USERS, checkpoint=file)
+    drawn: list[np.ndarray] = []
+    part = Gate.part
+    monkeypatch.setattr(Gate, "part", lambda self, n, size: drawn.append(part(self, n, size)) or drawn[-1])
+    events = model.fit(USERS, checkpoint=file).billboard_.statement.events
+    assert [chosen.sum() for chosen in drawn] == [40]
+    assert sum(event.mu**2 for event in events) == pytest.approx(Budget(20.0, 1e-6).mu ** 2, rel=1e-6)

@@ -57,6 +57,6 @@ def test_it_is_what_the_release_says() -> None:
 @pytest.mark.parametrize(("n", "epsilon", "seen"), [(200, 1.0, False), (100_000, 1.0, True), (3000, 8.0, True)])
 def test_it_is_paid_for_where_it_can_be_seen(n: int, epsilon: float, seen: bool) -> None:
     mu = cg.accounting.budgets.Budget(epsilon, 1e-6).mu
-    some: Any = SimpleNamespace(sparse=False, total_weight=float(n), n_features=5)
+    some: Any = SimpleNamespace(sparse=False, rows_are_here=True, total_weight=float(n), n_features=5)
     assert ("rows" in plan_for(some, 1, True, True, False, mu).fractions()) is seen
     assert rows_are_seen(n, mu * 0.004**0.5) is seen

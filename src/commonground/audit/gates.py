@@ -47,6 +47,7 @@ class Recorder:
     def __init__(self) -> None:
         self.passages: list[Passage] = []
         self.coins: Coins | None = None
+        self.chosen: list[np.ndarray] = []  # who took part in a fit's looks, of each draw
         self.parts: list[BoundedSum] = []  # of the last sum that is noised where its people are
 
     def gate(self, ledger: Ledger, randomness: Randomness) -> Gate:
@@ -89,6 +90,10 @@ class RecordingGate(Gate):
         self.by.coins = Coins(drawn.copy(), probabilities.copy())
         return drawn
 
+    def part(self, n: int, size: int) -> np.ndarray:
+        self.by.chosen.append(super().part(n, size))
+        return self.by.chosen[-1].copy()
+
 
 @dataclass(frozen=True, kw_only=True)
 class _NodeGate(Gate):
@@ -106,8 +111,9 @@ class _NodeGate(Gate):
 class Replayer(Recorder):
     """Makes gates that give out what was released before, whatever they are asked for; remembers what they were asked."""
 
-    def __init__(self, recorded: list[Passage], drawn: np.ndarray | None) -> None:
+    def __init__(self, recorded: list[Passage], drawn: np.ndarray | None, chosen: list[np.ndarray]) -> None:
         super().__init__()
+        self.chosen = list(chosen)
         self.recorded, self.drawn = recorded, drawn  # drawn: who is in the sample
         self.sums: list[Private] = []
 
@@ -144,6 +150,11 @@ class ReplayingGate(Gate):
     def sample(self, probabilities: np.ndarray) -> np.ndarray:
         assert self.by.drawn is not None
         return self.by.drawn.copy()
+
+    def part(self, n: int, size: int) -> np.ndarray:
+        if not self.by.chosen or (len(self.by.chosen[0]), int(self.by.chosen[0].sum())) != (n, size):
+            raise ImpossibleError
+        return self.by.chosen.pop(0)
 
     def _noted(self, public: Any) -> Any:
         self._events.append(public.event)

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import sparse
@@ -38,6 +38,7 @@ class Transcript:
     shares: list[float]  # of what each release costs, what it costs the target: 1 but for personal budgets
     view: np.ndarray  # what others see, as numbers
     seen: dict[str, bytes]  # what others see, to the last bit
+    chosen: list[np.ndarray] = field(default_factory=list)  # who took part in looks
 
     @property
     def events(self) -> list[Event]:
@@ -136,7 +137,7 @@ def record(fit: Fit, users: Users, seed: int | None, target: int | None) -> Tran
         model = fit(users, seed, watch)
         view, seen = others_view(model, target), seen_by_others(model, users, target)
     shares = [share_of_target(model, target, watch.coins, passage.public.event) for passage in watch.passages]
-    return Transcript(users, watch.passages, watch.coins, shares, view, seen)
+    return Transcript(users, watch.passages, watch.coins, shares, view, seen, watch.chosen)
 
 
 def share_of_target(model: PersonalModel, target: int | None, coins: Coins | None, event: Event) -> float:
@@ -159,7 +160,7 @@ def replay(
     """
     if drawn is None and transcript.coins is not None:
         drawn = transcript.coins.drawn
-    watch = Replayer(transcript.passages, drawn)
+    watch = Replayer(transcript.passages, drawn, transcript.chosen)
     seed = 0 if all(event.simulated for event in transcript.events) else None
     try:
         with _one_thread():

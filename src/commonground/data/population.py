@@ -69,8 +69,6 @@ class Population:
     feature_names : tuple of str, or None
     sparse : bool
         Whether rows are mostly zeros and kept so.
-    in_memory : bool
-        Whether all rows are in this process's memory.
     budgets : array of shape (n_users,), or None
         Everybody's own ε, where the table has them.
     schema : Schema or None
@@ -93,7 +91,6 @@ class Population:
     label_name: str | None = None
     user_name: str | None = None
     sparse: bool = False
-    in_memory: bool = False
     numbers: str = ""
     budgets: np.ndarray | None = None
     schema: Schema | None = None  # public: what the columns are, and how they became features

@@ -61,8 +61,8 @@ class Users(Population):
         Private.
     sparse : bool
         Whether rows are mostly zeros and kept so.
-    in_memory, streamed : bool
-        Whether rows are in this process's memory, or read from disk.
+    streamed : bool
+        Whether rows are read from disk. As private as the number of rows: nothing that is published may follow from it.
     budgets : array of shape (n_users,), or None
         Everybody's own ε, where the table has them.
 
@@ -95,8 +95,7 @@ class Users(Population):
         self.max_rows_per_user = int(np.diff(people.offsets).max())
         self.sparse = isinstance(rows, SparseRows)
         self.numbers = str(rows.dtype)
-        self.in_memory = isinstance(rows, MemoryRows | SparseRows)
-        self.streamed = not self.in_memory
+        self.streamed = not isinstance(rows, MemoryRows | SparseRows)
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.label_name = label_name
         self.user_name = user_name

@@ -1,8 +1,8 @@
 """The gate: the one object through which a fit publishes anything that its people's rows decide.
 
 Made once per fit, it brings together what pays (``ledger``), what protects (``randomness``) and what is remembered for the
-statement (``events``). Its verbs are ``release``, ``select``, ``perturb``, ``sample`` and ``repetitions``; each does the
-same four things in the same order, in a file of its own: validate → charge → noise → stamp.
+statement (``events``). Its verbs are ``release``, ``select``, ``perturb``, ``sample``, ``part`` and ``repetitions``; each does
+the same four things in the same order, in a file of its own: validate → charge → noise → stamp.
 """
 
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ import numpy as np
 from commonground.accounting.events import Event
 from commonground.accounting.selection import RepeatedSelectionEvent
 from commonground.clipping.bounded import BoundedScores, BoundedSum
-from commonground.gate.perturb import Perturbed, perturb, sample_people
+from commonground.gate.perturb import Perturbed, part_of_people, perturb, sample_people
 from commonground.gate.randomness import Randomness
 from commonground.gate.release import Release, release
 from commonground.gate.repeat import repetitions
@@ -76,3 +76,7 @@ class Gate:
     def sample(self, probabilities: np.ndarray) -> np.ndarray:
         """Who takes part, each with her own probability: (n,) bool. Secret, and free by itself."""
         return sample_people(probabilities, self.randomness)
+
+    def part(self, n: int, size: int) -> np.ndarray:
+        """Which ``size`` of n people take part: (n,) bool. Secret, and free by itself; what is released of them costs in full."""
+        return part_of_people(n, size, self.randomness)

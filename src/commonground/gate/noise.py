@@ -165,6 +165,13 @@ def coins(probabilities: np.ndarray, source: Randomness) -> np.ndarray:
     return _random_bits(len(probabilities), source) < np.floor(probabilities * 2.0**52)
 
 
+def part(n: int, size: int, source: Randomness) -> np.ndarray:
+    """(n,) bool: ``size`` of n places, all choices equally likely, unless two of n numbers of 52 bits are equal."""
+    chosen = np.zeros(n, dtype=bool)
+    chosen[np.argsort(_random_bits(n, source), kind="stable")[:size]] = True
+    return chosen
+
+
 def _exponentials(size: int, source: Randomness) -> np.ndarray:
     """Exponential numbers whose tail is not a few far-apart values."""
     return _exponential(_random_bits(size, source), _random_bits(size, source))

@@ -12,6 +12,7 @@ import numpy as np
 from commonground.accounting.events import LaplaceEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError
+from commonground.gate import noise
 from commonground.gate.noise import add_l2_laplace_noise, coins
 from commonground.gate.randomness import Randomness
 from commonground.ledger import Ledger
@@ -51,3 +52,8 @@ def perturb(bounded_sum: BoundedSum, epsilon: float, ledger: Ledger, randomness:
 def sample_people(probabilities: np.ndarray, randomness: Randomness) -> np.ndarray:
     """Who takes part, each with her own probability. Costs nothing by itself; who was drawn must stay private."""
     return coins(probabilities * (1.0 - 1e-12), randomness)
+
+
+def part_of_people(n: int, size: int, randomness: Randomness) -> np.ndarray:
+    """Which ``size`` of n people take part. Costs nothing by itself, and saves nothing; who was drawn must stay private."""
+    return noise.part(n, size, randomness)

@@ -7,8 +7,9 @@ gradient for all of them is one vector, clipped as a whole. One model for each c
 clips and looks once for each (docs/classes.md has both measured).
 
 **Guarantee.** Unit: a person with all her rows, replaced by any other. What reads data passes the gate, at the shares of
-``PLAN``: coordinates as in ``fedrep.default`` (for dense rows clipped profiles of feature scales and the clipped sum of mean
-rows, 2C each, with histograms of sizes, √2, and moments of features, √2; for sparse ones the sum of people's feature shares, √2);
+``PLAN``: coordinates (``fedrep.coordinates``: for dense rows clipped profiles of feature scales and clipped sums of mean rows,
+2C each, with histograms of sizes, √2, one of feature energies, √2, where people are many, and moments of features, √2; for sparse
+ones the sum of people's feature shares, √2);
 a histogram of feature energies (√2); everybody's shares of classes, a vector without negative entries whose sum is at most one
 (√2); one histogram of gradient sizes (√2); in each round the sum of gradients, each clipped to C (2C); and for each look a sum of
 clipped moments (√2 C). All else is made of these; classes and their number are declared.

@@ -49,7 +49,7 @@ from commonground.steps.prior import (
 )
 from commonground.steps.rounds import FIRST_QUANTILE, ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.rows import release_full_rows, rows_are_seen
-from commonground.steps.some_people import some_people
+from commonground.steps.some_people import share_looked_at, some_people
 
 FIRST_ROUNDS, FEWEST_LATER, MOST_LATER = 4, 3, 14
 MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
@@ -107,8 +107,7 @@ def default_recipe(
     ``start``: an earlier one, of the same parts and with a spread, in place of first estimates. Its rounds begin with the mean.
     """
     looked_at = some_people(users, gate, budget.mu)
-    seen_by_looks = looked_at.total_weight
-    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu, start is not None, seen_by_looks)
+    plan = plan_for(users, rank, own_intercept, shared_mean, log_odds, budget.mu, start is not None)
     if log_odds:
         users, looked_at = users.seen_through(SignedLabels), looked_at.seen_through(SignedLabels)
     mu = plan.costs(budget)
@@ -145,11 +144,15 @@ def default_recipe(
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
                 mean_quantile = gradient.next_quantile(LOW_QUANTILE)
                 if t > 0:
-                    model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior, look {t}", FIRST_DOUBT)
+                    model = release_better_prior(
+                        looked_at, model, gate, mu.get("prior", 0.0), f"prior, look {t}", FIRST_DOUBT
+                    )
                 advance()
         if rank == 0:
             for t in range(0 if shared_mean else LOOKS_AT_START):
-                model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior, look {t + 1}", FIRST_DOUBT)
+                model = release_better_prior(
+                    looked_at, model, gate, mu.get("prior", 0.0), f"prior, look {t + 1}", FIRST_DOUBT
+                )
             return _finished(seen, model, unknown, hidden)
         if start is None:
             directions = _initial_embedding(seen, rank, model, gate, mu["init"])
@@ -208,23 +211,20 @@ def _finished(seen: Coordinates, model: SharedModel, unknown: float, hidden: boo
 
 def plan_for(
     users: Population, rank: int | Literal["auto"], own_intercept: bool, shared_mean: bool, log_odds: bool, mu: float,
-    started: bool = False, looked_at: float | None = None,
+    started: bool = False,
 ) -> Plan:  # fmt: skip
-    """What each release may cost, from public numbers; with an earlier board, first estimates cost nothing.
-
-    ``looked_at``: how many people looks take; None: all.
-    """
+    """What each release may cost, from public numbers; with an earlier board, first estimates cost nothing."""
     plan = PLAN.without("spread") if log_odds or started else PLAN
-    people = users.total_weight if looked_at is None else looked_at
-    plan = plan_of_coordinates(plan, users, own_intercept, mu, people)
+    plan = plan_of_coordinates(plan, users, own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
     seen = (LEVEL_SEEN / (users.total_weight * mu)) ** 2
     for share in plan:
         if share.name in {"scale", "spread", "level locate", "level sizes", "level"}:
             plan = plan.where(share.name, part=share.part * min(max(seen / share.part, 1.0), MOST_FOR_LEVEL))
     of_rows = next(share.part for share in PLAN if share.name == "rows")
     plan = plan if rows_are_seen(users.total_weight, mu * of_rows**0.5) else plan.without("rows")
-    looks = (MEAN_ROUNDS - 1) * shared_mean + (LOOKS_AT_START if rank != 0 or not shared_mean else 0)
-    plan = plan.where("prior", repeats=looks)
+    looks = (MEAN_ROUNDS - 1) * (shared_mean and own_intercept)  # before there are directions: at own intercepts alone
+    looks += LOOKS_AT_START if rank != 0 or (own_intercept and not shared_mean) else 0
+    plan = plan.where("prior", repeats=looks) if looks else plan.without("prior")
     plan = plan if shared_mean else plan.without("mean")
     plan = plan if shared_mean and own_intercept and not started else plan.without("level")
     if started and rank != 0:
