@@ -403,7 +403,9 @@ class Users(Population):
                 part = np.flatnonzero(takes_part[first:end]) + first
                 if len(part):
                     parts, labels = zip(*waiting, strict=True)
-                    X, y = (sparse.vstack if self.sparse else np.concatenate)(parts), np.concatenate(labels)
+                    X, y = parts[0], labels[0]
+                    if len(parts) > 1:
+                        X, y = (sparse.vstack if self.sparse else np.concatenate)(parts), np.concatenate(labels)
                     yield Block(X, y, np.concatenate([[0], np.cumsum(sizes[part])]), first, weights[part])
                 waiting, first = [], end
 

@@ -19,7 +19,7 @@ import numpy as np
 from commonground.data.population import Population
 
 # By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
-FEW, SOME = 40.0, 60.0
+FEW, SOME = 40.0, 120.0
 SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio, and features some way from zero
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
