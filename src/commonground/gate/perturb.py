@@ -12,8 +12,7 @@ import numpy as np
 from commonground.accounting.events import LaplaceEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError
-from commonground.gate import noise
-from commonground.gate.noise import add_l2_laplace_noise, coins
+from commonground.gate.noise import add_l2_laplace_noise, coins, part
 from commonground.gate.randomness import Randomness
 from commonground.ledger import Ledger
 
@@ -56,4 +55,4 @@ def sample_people(probabilities: np.ndarray, randomness: Randomness) -> np.ndarr
 
 def part_of_people(n: int, size: int, randomness: Randomness) -> np.ndarray:
     """Which ``size`` of n people take part. Costs nothing by itself, and saves nothing; who was drawn must stay private."""
-    return noise.part(n, size, randomness)
+    return part(n, size, randomness)
