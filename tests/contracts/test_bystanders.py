@@ -22,7 +22,7 @@ from sklearn.base import clone
 import commonground as cg
 from commonground.billboard.board import Billboard
 from commonground.data.users import Block, _block_edges
-from commonground.estimators.base import _Places
+from commonground.estimators.answers import _Places
 from commonground.heads.files import Heads
 from commonground.heads.kinds import RidgeHeads
 from commonground.heads.table import HeadTable

@@ -19,13 +19,13 @@ FEW = 20  # people: of fewer it says nothing that each has one row, or that all 
 
 def look_at_table(people: Population) -> None:
     """Of a table that may be for training or for something else: what is the same in all rows of many is a warning."""
-    look_at_ids(people, stacklevel=4)
+    look_at_ids(people, stacklevel=5)
     block = all_rows(people) if people.n_users >= FEW else None
     if block is None:
         return
     if finding := constant_label(people, block):
-        warnings.warn(finding, TableWarning, stacklevel=3)
-    look_for_constants(people, block, stacklevel=4)
+        warnings.warn(finding, TableWarning, stacklevel=4)
+    look_for_constants(people, block, stacklevel=5)
 
 
 def all_rows(people: Population) -> Block | None:

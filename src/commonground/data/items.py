@@ -12,6 +12,7 @@ from scipy import sparse
 
 from commonground.data.columns import bad_value, not_numeric, require_unique
 from commonground.data.ids import is_column, plain_list
+from commonground.data.stores import Rows
 from commonground.errors import InputError
 
 ROW_BYTES = 64  # a nominal row, when blocks are cut: their edges must not depend on how many items people have
@@ -85,9 +86,10 @@ def as_csr(X: Any, names: Sequence[object]) -> sparse.csr_array:
     return matrix
 
 
-class SparseRows:
+class SparseRows(Rows):
     """Sparse rows in memory, grouped by person."""
 
+    is_sparse = True
     row_bytes = ROW_BYTES
 
     def __init__(self, X: sparse.csr_array, y: np.ndarray):

@@ -99,7 +99,7 @@ def warn_of_ids_in(frame: Any) -> None:
         warnings.warn(
             f"{'; '.join(lines)}. Leave out what is no feature, or say that it is one: feature_names=[...].",
             TableWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -49,17 +49,28 @@ def scatter(X: np.ndarray, y: np.ndarray, places: np.ndarray, first_column: int,
 # --- where grouped rows are kept ------------------------------------------------------------------------------------
 
 
-class Rows(Protocol):
+class Rows:
     """Rows grouped by person."""
 
     dtype: np.dtype
     n_features: int
+    is_sparse: ClassVar[bool] = False
+    streamed: ClassVar[bool] = False  # read from disk, block by block
 
-    def read(self, cuts: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    @property
+    def row_bytes(self) -> int:
+        return (self.n_features + 1) * self.dtype.itemsize
+
+    def read(self, cuts: np.ndarray) -> Iterator[tuple[Any, np.ndarray]]:
         """X and y of rows cuts[0]:cuts[1], then of cuts[1]:cuts[2], and so on."""
+        raise NotImplementedError
+
+    def scaled(self, scales: np.ndarray) -> "Rows":
+        """The same rows, each feature times a public number; of sparse rows only."""
+        raise NotImplementedError
 
 
-class MemoryRows:
+class MemoryRows(Rows):
     """Rows in memory; reading copies nothing."""
 
     def __init__(self, X: np.ndarray, y: np.ndarray):
@@ -70,8 +81,10 @@ class MemoryRows:
             yield self.X[start:stop], self.y[start:stop]
 
 
-class FileRows:
+class FileRows(Rows):
     """Rows in files that are grouped by person as they are."""
+
+    streamed = True
 
     def __init__(self, source: Source, columns: Columns, dtype: np.dtype, scratch: "Scratch"):
         self.source, self.names, self.dtype, self.n_features = source, columns.values, dtype, len(columns.features)
@@ -93,8 +106,10 @@ class FileRows:
             yield X, y
 
 
-class ScratchRows:
+class ScratchRows(Rows):
     """Rows in two scratch files of plain numbers, one for X and one for y."""
+
+    streamed = True
 
     def __init__(self, scratch: "Scratch", dtype: np.dtype, n_features: int):
         self.scratch, self.dtype, self.n_features = scratch, dtype, n_features

@@ -1,31 +1,24 @@
 """Rows grouped by person: who there is, and their rows in blocks of whole people.
 
-`ids` finds out who owns which row; `tables` opens what rows come in, and `stores` keeps the grouped rows, in memory or on disk.
+`opening` checks what is given, `ids` finds out who owns which row, `tables` opens what rows come in, and `stores` keeps the
+grouped rows, in memory or on disk.
 """
 
-import errno
 from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property
-from importlib import import_module
 from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
 from scipy import sparse
 
-from commonground.data.arrays import as_numbers, one_array, two_dimensional
-from commonground.data.columns import CellError, require_finite, require_unique
-from commonground.data.first_look import look_at_table
 from commonground.data.ids import People, as_id_batches, find_people, is_column, plain_list, row_places
-from commonground.data.items import SparseRows, as_csr, item_names, one_hot
+from commonground.data.opening import users_of_arrays, users_of_table
 from commonground.data.population import Block, Population, Sum, Summable
-from commonground.data.problems import problems_error, problems_of, refuse_ids_among, tells_more, warn_of_ids_in
 from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
-from commonground.data.stores import MemoryRows, Rows, Scratch, Table, load_rows
-from commonground.data.tables import column_names, open_table, read_rows
-from commonground.data.unencoded import Unencoded, refuse_beside_a_schema
+from commonground.data.stores import Rows, Scratch, Table, load_rows
 from commonground.errors import InputError, UnknownUserError
 
 
@@ -93,9 +86,9 @@ class Users(Population):
         self.n_rows = int(people.offsets[-1])
         self.n_features = rows.n_features
         self.max_rows_per_user = int(np.diff(people.offsets).max())
-        self.sparse = isinstance(rows, SparseRows)
+        self.sparse = rows.is_sparse
         self.numbers = str(rows.dtype)
-        self.streamed = not isinstance(rows, MemoryRows | SparseRows)
+        self.streamed = rows.streamed
         self.feature_names = None if feature_names is None else tuple(feature_names)
         self.label_name = label_name
         self.user_name = user_name
@@ -127,47 +120,7 @@ class Users(Population):
         -------
         Users
         """
-        if schema is not None:
-            if schema.undiscovered or feature_names is not None:
-                raise InputError("a schema names the features itself, and for arrays all values of categories.")
-            encoded = schema.encode(X), schema.encode_labels(y)
-            users = cls.from_arrays(*encoded, user_ids, feature_names=schema.feature_names)
-            users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
-            return users
-        matrix = two_dimensional(X)
-        named_by_frame = feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None]))
-        if named_by_frame:
-            feature_names = list(X.columns)
-        if feature_names is not None:
-            require_unique(feature_names, "feature_names")
-            if len(feature_names) != matrix.shape[1]:
-                raise InputError(f"X has {matrix.shape[1]} columns but feature_names has {len(feature_names)} names.")
-        names = list(range(matrix.shape[1])) if feature_names is None else feature_names
-        is_sparse, n_rows = sparse.issparse(matrix), matrix.shape[0]
-        matrix = as_csr(matrix, names) if is_sparse else as_numbers(matrix, names)
-        label = one_array(y, "y holds a list among its labels. Give one number per row.")
-        if label.ndim != 1:
-            raise InputError(f"y must be one-dimensional, one label per row, got shape {label.shape}. Use y.ravel().")
-        id_batches, keys, n_ids = as_id_batches(user_ids, "user_ids")
-        if not n_rows == len(label) == n_ids:
-            raise InputError(
-                f"X has {n_rows} rows, y has {len(label)} and user_ids has {n_ids}. Give one of each per row."
-            )
-        with np.errstate(over="ignore"):  # a label too large for float32 becomes inf, and is reported below
-            label = as_numbers(label[:, None], ["y"], is_label=True)[:, 0].astype(matrix.dtype, copy=False)
-        if not is_sparse:
-            require_finite(matrix, names)
-        require_finite(label[:, None], ["y"])
-        people = find_people(id_batches, "user_ids", keys)
-        if not people.grouped:
-            order = np.argsort(np.concatenate(list(row_places(people, id_batches, "user_ids"))))
-            matrix, label = matrix[order], label[order]
-        kept = SparseRows if is_sparse else MemoryRows
-        users = cls(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
-        if named_by_frame:
-            warn_of_ids_in(X)
-            look_at_table(users)
-        return users
+        return users_of_arrays(cls, X, y, user_ids, feature_names, schema)
 
     @classmethod
     def from_table(
@@ -232,69 +185,10 @@ class Users(Population):
         -------
         Users
         """
-        if schema is not None:
-            refuse_beside_a_schema(schema, engine, item, items, features, budget)
-            users = Unencoded.open(cls, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
-            if budget is not None:
-                users.budgets = users.one_value_each(*read_rows(source, schema.person.name, [budget]), budget)
-            return users
-        if item is not None or items is not None:
-            if engine != "local":
-                raise InputError("item= is read on this machine only; leave out engine=.")
-            return cls._from_items(source, user, label, features, item, items, budget)
-        if engine not in ("local", "ray"):
-            raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
-        if engine == "local" and address is not None:
-            raise InputError(f"address={address!r} is a Ray cluster's. Pass engine='ray' with it.")
-        if max_memory < 1:
-            raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
-        if engine == "ray":
-            try:
-                ray = import_module("commonground.engines.ray")  # a room that knows this one
-            except ModuleNotFoundError as missing:
-                raise InputError(
-                    f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
-                ) from None
-            return ray.users_on_ray(
-                source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
-                verbose=verbose,
-            )  # fmt: skip
-        folder, all_others = Scratch(scratch), features is None
-        try:
-            if budget is not None and features is None:
-                features = [name for name in column_names(source) if name not in (user, label, budget)]
-            table = open_table(source, user, label, features, max_memory, folder)
-            if all_others:
-                refuse_ids_among(table.columns.features, table, source)
-            users = cls.from_opened(table, max_memory, folder)
-        except BaseException as error:
-            folder.remove()
-            if isinstance(error, CellError) and tells_more(lines := problems_of(source, user, label, features)):
-                raise problems_error(lines) from None
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise InputError("The scratch folder is full. Pass scratch= a folder with more room.") from error
-            raise
-        if all_others and not users.streamed:
-            look_at_table(users)
-        if budget is not None:
-            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
-        return users
-
-    @classmethod
-    def _from_items(
-        cls, source: Any, user: str, label: str, features: Sequence[str] | None, item: str | None, items: Any,
-        budget: str | None,
-    ) -> "Users":  # fmt: skip
-        if item is None or features is not None:
-            raise InputError("items= goes with item=, the column of item ids, which is then the only feature.")
-        names = item_names(items)
-        ids, labels = read_rows(source, user, [label])
-        item_ids = read_rows(source, item, [])[0]
-        users = cls.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
-        users.label_name, users.user_name = label, user
-        if budget is not None:
-            users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
-        return users
+        return users_of_table(
+            cls, source, user, label, features, item=item, items=items, budget=budget, schema=schema, max_memory=max_memory,
+            scratch=scratch, engine=engine, address=address, verbose=verbose,
+        )  # fmt: skip
 
     @classmethod
     def from_opened(cls, table: Table, max_memory: int, scratch: Scratch) -> "Users":
@@ -378,8 +272,7 @@ class Users(Population):
         if max_bytes < 1:
             raise InputError(f"max_bytes must be a positive number of bytes, got {max_bytes!r}.")
         offsets = self._people.offsets
-        dense_row = (self.n_features + 1) * self._rows.dtype.itemsize
-        most_rows = max_bytes // (2 * getattr(self._rows, "row_bytes", dense_row))
+        most_rows = max_bytes // (2 * self._rows.row_bytes)
         if self._weights is not None and not self._weights.all():
             yield from self._blocks_of_participants(self._weights, most_rows)
             return
@@ -410,19 +303,8 @@ class Users(Population):
                 waiting, first = [], end
 
     def only(self, takes_part: np.ndarray) -> "Users":
-        """The same people, of whom some take part in what is summed. Rows in memory are gathered once, for many sums.
-
-        Parameters
-        ----------
-        takes_part : array of bool of shape (n_users,)
-            Who.
-
-        Returns
-        -------
-        Users
-        """
-        some = super().only(takes_part)
-        if isinstance(self._rows, MemoryRows):
+        some = super().only(takes_part)  # rows in memory are gathered once, for many sums
+        if not (self._rows.is_sparse or self._rows.streamed):
             some.reader = None  # which has everybody's rows elsewhere
             some._gathered = some._weights, list(some.blocks())
         return some
@@ -442,7 +324,6 @@ class Users(Population):
         -------
         Users
         """
-        assert isinstance(self._rows, SparseRows)
         same = copy(self)
         same._rows = self._rows.scaled(scales)
         return same
