@@ -78,6 +78,7 @@ WITHOUT = {
     "evaluate board people.csv": DATABASE | {"sklearn"},
     "tune people.csv --out winner --try rank=0,1": DATABASE | {"sklearn.model_selection"},
     "report board --out report.html": ESTIMATORS,
+    "audit fedrep --runs 20 --people 12": DATABASE | {"scipy.optimize"},
 }
 EVER = {"matplotlib", "dp_accounting", "torch", "ray", "flwr"}
 
