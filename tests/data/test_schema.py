@@ -283,3 +283,27 @@ def test_a_column_of_budgets_stands_beside_a_schema(tmp_path: Path) -> None:
 def test_what_does_not_go_with_a_schema_is_refused_with_what_does(asked: Any, schema: cg.Schema, what: str) -> None:
     with pytest.raises(InputError, match=what):
         cg.Users.from_table(ROWS, schema=schema, **asked)
+
+
+def texts(cells: list[bytes]) -> pa.Array:
+    """A column that says it is text, whatever its bytes are."""
+    return pa.Array.from_buffers(pa.string(), len(cells), pa.array(cells, pa.binary()).buffers())
+
+
+def test_text_that_python_cannot_decode_does_not_stop_a_fit_that_has_paid() -> None:
+    schema = cg.Schema(
+        (*PUBLIC.columns[:3], *(Column(name, kind="category", values="discover") for name in ("town", "job")))
+    )
+    n, rng = 600, np.random.default_rng(0)
+    rows = {"who": np.arange(n) // 3, "stars": rng.normal(3.0, 1.0, n), "pay": rng.normal(5e6, 1e6, n)}
+    usual = [b"Oslo", b"Rome"] * (n // 2)
+    names = []
+    for odd in (b"Oslo", b"\xed\xa0\x80"):  # half of a pair of UTF-16, which Arrow takes for UTF-8
+        table = pa.table({**rows, "town": texts(usual), "job": texts([odd, *usual[1:]])})
+        users = cg.Users.from_table(table, schema=schema)
+        names.append(cg.PrivateFedRep(rank=0, epsilon=20.0, simulation_seed=1).fit(users).billboard_.feature_names)
+    assert names[0] == names[1] and "job=Oslo" in names[0]
+    with pytest.raises(InputError, match="'job' holds text that is not UTF-8"):
+        cg.Users.from_table(
+            pa.table({**rows, "town": texts(usual), "job": texts([b"\xff\xfe", *usual[1:]])}), schema=schema
+        )

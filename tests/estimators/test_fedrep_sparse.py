@@ -140,3 +140,17 @@ def test_popular_features_do_not_overshoot() -> None:
     gradient = np.ones((3, 2))
     np.testing.assert_allclose(coordinates.signal_in(gradient, 0.0, signal_share)[:, 0], [1.0, 0.5, 0.25])
     np.testing.assert_allclose(coordinates.signal_in(gradient[:, 0], 0.0, signal_share), [1.0, 0.5, 0.25])
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_largest_number_in_a_rare_feature_neither_warns_nor_stops_a_fit_that_has_paid(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    people, rows, d = 1_000, 5_000, 40
+    places = np.where(np.arange(rows) % 50, 0, rng.integers(1, d, rows))  # all but the first are rare, and scaled up
+    places[3], values = 7, np.ones(rows, dtype)
+    values[3] = np.finfo(dtype).max
+    X = sparse.csr_array((values, places, np.arange(rows + 1)), shape=(rows, d))
+    users = cg.Users.from_arrays(X, rng.normal(size=rows), np.repeat(np.arange(people), rows // people))
+    board = cg.PrivateFedRep(1, epsilon=4.0, simulation_seed=1).fit(users).billboard_
+    assert np.isfinite(board.mean).all() and np.isfinite(board.embedding).all()

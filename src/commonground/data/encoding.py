@@ -42,20 +42,23 @@ NOT_OF_KIND = {
 }
 
 
-def cells_and_gaps(cells: Any) -> tuple[pa.Array, np.ndarray]:
+def cells_and_gaps(name: str, cells: Any) -> tuple[pa.Array, np.ndarray]:
     """A column in one piece, its dictionary looked up, and which of its cells hold nothing; text of white space holds nothing."""
     array = cells.combine_chunks() if isinstance(cells, pa.ChunkedArray) else cells
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     missing = np.asarray(array.is_null(nan_is_null=True))
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
-        missing = missing | np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+        try:
+            missing = missing | np.asarray(pc.equal(pc.utf8_trim_whitespace(array), "").fill_null(False))
+        except pa.ArrowInvalid:
+            raise InputError(f"{name!r} holds text that is not UTF-8. Write the table again in UTF-8.") from None
     return array, missing
 
 
 def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.ndarray, list[Misfit]]:
     """(rows, numbers of this column) as float64, and what does not fit."""
-    array, missing = cells_and_gaps(cells)
+    array, missing = cells_and_gaps(column.name, cells)
     values, fits = _READERS[column.kind](column, array)
     misfits = _misfits(column, ~missing & ~fits, NOT_OF_KIND[column.kind], first_row)
     if column.missing is None:
@@ -85,7 +88,7 @@ def mostly_out_of_range(schema: Schema, table: Any) -> list[str]:
     found = []
     for column in schema.features:
         if column.kind == "number" and column.range is not None:
-            array, missing = cells_and_gaps(table.column(column.name))
+            array, missing = cells_and_gaps(column.name, table.column(column.name))
             numbers, fits = _numbers(replace(column, range=None), array)
             filled, (low, high) = numbers[fits & ~missing, 0], column.range
             if 2 * np.count_nonzero((filled < low) | (filled > high)) > len(filled):

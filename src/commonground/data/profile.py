@@ -81,7 +81,7 @@ def raw_table(source: Any) -> dict[str, Any]:
 
 
 def profile(name: str, cells: Any) -> Profile:
-    array, missing = cells_and_gaps(cells)
+    array, missing = cells_and_gaps(name, cells)
     there = array.filter(pa.array(~missing))
     kind, numbers = _kind(there)
     finite = numbers[np.isfinite(numbers)]

@@ -86,15 +86,18 @@ class Unencoded(Population):
         return users
 
     def values_of(self, column: str) -> tuple[np.ndarray, list[bytes]]:
-        """Each person's different values of a column, as text in UTF-8: the person's position, and the value. Private."""
+        """Each person's different values of a column, in bytes: the person's position, and the value. Private.
+
+        Bytes and not text: a file can hold what Arrow takes for UTF-8 and Python does not, and that is no reason to stop.
+        """
         person_of_row = self._person_of_row()
         pairs, row = set(), 0
         for batch in self._source.batches([column], 2**16):
             cells = batch.column(column)
-            text = pc.utf8_trim_whitespace(cells.cast(pa.string())).to_pylist()
-            people = person_of_row[row : row + len(text)].tolist()
-            pairs |= {(person, one.encode()) for person, one in zip(people, text, strict=True) if one}
-            row += len(text)
+            values = pc.utf8_trim_whitespace(cells.cast(pa.string())).cast(pa.binary()).to_pylist()
+            people = person_of_row[row : row + len(values)].tolist()
+            pairs |= {(person, value) for person, value in zip(people, values, strict=True) if value}
+            row += len(values)
         ordered = sorted(pairs)
         return np.array([person for person, _ in ordered], dtype=np.int64), [value for _, value in ordered]
 
