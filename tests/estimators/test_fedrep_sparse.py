@@ -153,4 +153,5 @@ def test_the_largest_number_in_a_rare_feature_neither_warns_nor_stops_a_fit_that
     X = sparse.csr_array((values, places, np.arange(rows + 1)), shape=(rows, d))
     users = cg.Users.from_arrays(X, rng.normal(size=rows), np.repeat(np.arange(people), rows // people))
     board = cg.PrivateFedRep(1, epsilon=4.0, simulation_seed=1).fit(users).billboard_
-    assert np.isfinite(board.mean).all() and np.isfinite(board.embedding).all()
+    assert np.isfinite(board.mean).all()
+    assert np.isfinite(board.embedding).all()

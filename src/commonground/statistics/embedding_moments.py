@@ -99,9 +99,12 @@ def _run(block: Block, model: SharedModel, clip_norm: float) -> tuple[np.ndarray
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
         most = int(np.diff(some.offsets).max())  # of this chunk: one person with many rows makes no other chunk slower
-        return _moments(some.X, some.y, some.offsets, some.person_weights, Ut, model.slopes, intercepts, clip_norm, most)
+        return _moments(
+            some.X, some.y, some.offsets, some.person_weights, Ut, model.slopes, intercepts, clip_norm, most
+        )
 
-    return over_chunks(block, of_chunk)  # type: ignore[no-any-return]
+    counts, sums = over_chunks(block, of_chunk)
+    return counts, sums
 
 
 @dataclass(frozen=True, eq=False)
