@@ -168,7 +168,7 @@ def coins(probabilities: np.ndarray, source: Randomness) -> np.ndarray:
 def part(n: int, size: int, source: Randomness) -> np.ndarray:
     """(n,) bool: ``size`` of n places, all choices equally likely, unless two of n numbers of 52 bits are equal."""
     chosen = np.zeros(n, dtype=bool)
-    chosen[np.argsort(_random_bits(n, source), kind="stable")[:size]] = True
+    chosen[np.argpartition(_random_bits(n, source), min(size, n - 1))[:size]] = True
     return chosen
 
 

@@ -1,8 +1,8 @@
 """A random part of many people, for looks that more people would not make better.
 
 A fit looks at its people again and again for a few numbers: scales and correlations of features, sizes of gradients, the prior of
-heads. Of half a million people a tenth tells these as well as all, in a tenth of the time; directions and the shared
-mean, of which there are many numbers, take everybody.
+heads. Of half a million people a tenth tells these as well as all, in a tenth of the time. Directions and the shared mean, of
+which there are many numbers, are begun on the part, too: what is off is put right by the rounds that follow, over everybody.
 
 **Guarantee.** How many are in the part follows from public numbers. Who they are is drawn by the gate, each choice of so many as
 likely as any other, whatever people's rows are and in whichever order they stand. Let a person be replaced. With the same people

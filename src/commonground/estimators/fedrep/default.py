@@ -12,7 +12,8 @@ people's feature shares (√2); histograms of numbers of rows, of feature and of
 (a histogram, √2, and the clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after one histogram that locates
 each); directions of people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is
 made of these. Of very many people a random part is enough for scales, centre, moments and energies of features, for where
-sizes lie and for the prior (``steps.some_people``); it costs as much as if everybody took part.
+sizes lie and for the prior, and for what rounds over everybody will improve: the level, the first w₀ and U, the first rounds
+(``steps.some_people``). It costs as much as if everybody took part.
 """
 
 from dataclasses import replace
@@ -125,7 +126,7 @@ def default_recipe(
             model = seen.from_features(start)
         else:
             if constant:
-                model, unknown = _release_level(users, model, gate, mu)
+                model, unknown = _release_level(looked_at, model, gate, mu)
             model = _as_log_odds(model) if log_odds else first_prior(users, model, gate, mu["spread"])
             model = _with_unknown_level(model, unknown)
             if constant and users.total_weight * budget.mu < ALL_HIDDEN:
@@ -133,8 +134,10 @@ def default_recipe(
         # A step of a person's gradient, one row's worth, that leads as far as the error; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if log_odds else 1.0)
         mean_edge, mean_quantile, quantile = 0, FIRST_QUANTILE, FIRST_QUANTILE
+        # What rounds over everybody will improve is begun on those looked at.
+        first_users = users if start is not None or rank == 0 or n_rounds else looked_at
         if shared_mean:
-            gradients = partial(_gradients, users, full_rows, True, constant)
+            gradients = partial(_gradients, first_users, full_rows, True, constant)
             where = partial(_gradients, looked_at, full_rows, True, constant, model)
             mean_edge = locate_sizes(where, gate, mu["mean locate"], "shared mean")
             for t in range(MEAN_ROUNDS if start is None or rank == 0 else 0):
@@ -155,14 +158,13 @@ def default_recipe(
                 )
             return _finished(seen, model, unknown, hidden)
         if start is None:
-            directions = _initial_embedding(seen, rank, model, gate, mu["init"])
+            directions = _initial_embedding(first_users, seen.popular, rank, model, gate, mu["init"])
             if directions.shape[1] == 0:
                 return _finished(seen, model, unknown, hidden)
             model = with_directions(model, directions, curvature)
         for t in range(LOOKS_AT_START if start is None else LOOKS_AT_OLD):
             doubt = FIRST_DOUBT if start is None else OLD_DOUBT
             model = release_better_prior(looked_at, model, gate, mu["prior"], f"prior of heads, look {t + 1}", doubt)
-        gradients = partial(_gradients, users, full_rows, False, 0.0)
         where = partial(_gradients, looked_at, full_rows, False, 0.0, model)
         edge = locate_sizes(where, gate, mu["locate"], "embedding")
         noise_before, last, t = model.noise, n_rounds or FIRST_ROUNDS, 0
@@ -178,7 +180,9 @@ def default_recipe(
                 model, mean_edge = _better_mean(seen, model, gradient, curvature, constant), gradient.edge
                 mean_quantile, before = gradient.next_quantile(LOW_QUANTILE), None
             else:
-                gradient = release_clipped(partial(gradients, model), edge, gate, *one_round, name, quantile)
+                asked = first_users if t < FIRST_ROUNDS else users
+                of_embedding = partial(_gradients, asked, full_rows, False, 0.0, model)
+                gradient = release_clipped(of_embedding, edge, gate, *one_round, name, quantile)
                 edge, quantile = gradient.edge, gradient.next_quantile(LOW_QUANTILE)
                 newton *= _not_beyond_the_valley(before, gradient)
                 before = gradient
@@ -290,19 +294,18 @@ def _as_labels(model: SharedModel) -> SharedModel:
 
 
 def _initial_embedding(
-    seen: Coordinates, rank: int | Literal["auto"], model: SharedModel, gate: Gate, mu: float
+    users: Population, popular: np.ndarray, rank: int | Literal["auto"], model: SharedModel, gate: Gate, mu: float
 ) -> np.ndarray:
     """The top-k eigenvectors of the released moment of everybody's own direction, on popular features; zero on others."""
-    users, size = seen.users, len(seen.popular)
-    bare = replace(_as_labels(model), spread=None)
-    asked = SparseDirections(bare, seen.popular) if users.sparse else Directions(bare)
+    bare, size = replace(_as_labels(model), spread=None), len(popular)
+    asked = SparseDirections(bare, popular) if users.sparse else Directions(bare)
     released = gate.release(users.sum(asked).bounded("initial embedding"), mu)
     moment = from_symmetric_half(released.value, size)
     if isinstance(rank, str):
         rank = visible_rank(np.linalg.eigvalsh(moment), released.noise_std, users.total_weight)
     U = np.zeros((users.n_features, rank))
     if rank:
-        U[seen.popular] = np.linalg.eigh(without_single_features(moment, rank, released.noise_std))[1][:, -rank:]
+        U[popular] = np.linalg.eigh(without_single_features(moment, rank, released.noise_std))[1][:, -rank:]
     return U
 
 
