@@ -1,7 +1,7 @@
 """What it costs, and saves, to begin a fit on a random part of very many people (``commonground.steps.some_people``).
 
-200,000 simulated people, 10 rows, 50 features, ε = 1: the sine of the largest angle to the true subspace and seconds, heads included,
-with the part and with everybody throughout, the same people and the same seeds of noise.
+200,000 simulated people, 10 rows, 50 features, ε = 1: the sine of the largest angle to the true subspace, and seconds, heads
+included, with the part and with everybody throughout, the same people and the same seeds of noise.
 
 python benchmarks/part_of_people.py
 """

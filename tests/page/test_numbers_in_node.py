@@ -64,6 +64,7 @@ def _rows(X: Any) -> dict[str, Any]:
 
 OTHERS = {
     "sharing does not pay": lambda: numbers(posterior(local_choice=True, sharing_pays=False), 60),
+    "many rows, a model of her own a little better": lambda: numbers(posterior(local_choice=True), 60, noise=1.5),
     "a noise that the board does not know": lambda: numbers(replace(posterior(), noise=4e-4), 9),
     "a level that nobody expected": lambda: numbers(replace(posterior(), intercept=1e3), 9),
     "the shared prediction kept": lambda: numbers(
@@ -91,3 +92,8 @@ def test_models_and_intervals_are_pythons(name: str, tmp_path: Path) -> None:
 def test_whoever_is_asked_about_keeps_what_python_keeps(tmp_path: Path) -> None:
     """Where the board says that sharing does not pay, who has rows enough keeps her own model unless a head is far better."""
     assert in_node(OTHERS["sharing does not pay"](), tmp_path)["kept"] == "own"
+
+
+def test_with_many_rows_a_little_better_is_enough(tmp_path: Path) -> None:
+    """60 rows: her own model is better by more than 1 + 2/√60, and by less than 1 + 8/√60."""
+    assert in_node(OTHERS["many rows, a model of her own a little better"](), tmp_path)["kept"] == "own"

@@ -26,6 +26,9 @@ from commonground.statistics.kernels.chunks import over_chunks
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
 CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; see docs/real_data.md
+# The same beside posterior heads for who has that many rows, and twice as many as features. With fewer, truly shared people are
+# switched by chance too often.
+CLEARLY_WITH_MANY_ROWS, MANY_ROWS = 2.0, 40
 DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
 
@@ -33,14 +36,16 @@ HEAD, SHARED, OWN = 0, 1, 2
 def keep_best(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
     prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray, fewest_rows: int = FEWEST_ROWS,
-    with_few: int | None = None,
+    with_few: int | None = None, clearly: float = CLEARLY,
 ) -> tuple[OwnModels, np.ndarray]:  # fmt: skip
     """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned.
 
-    ``with_few``: what those keep who have fewer rows than that; None: what is usual. Also (people,) the mean square of what the
-    kept model misses on rows left out: NaN where that is a head, infinite where it is too large for floats.
+    ``with_few``: what those keep who have fewer rows than that; None: what is usual. ``clearly``: who has ``MANY_ROWS`` keeps
+    another that misses less by a factor of 1 + clearly/√rows. Also (people,) the mean square of what the kept model misses on
+    rows left out: NaN where that is a head, infinite where it is too large for floats.
     """
-    kept, missed = choose(block, embedding, mean, intercept, local_intercept, prior, usually, fewest_rows, with_few)
+    shared = embedding, mean, intercept, local_intercept, prior
+    kept, missed = choose(block, *shared, usually, fewest_rows, with_few, clearly)
     alone = np.flatnonzero(kept == OWN)
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
@@ -120,7 +125,7 @@ def _mean_square(values, exponent):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
+def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_rows, clearly):  # type: ignore[no-untyped-def]
     """What she keeps, and the mean square of what it misses on rows left out; infinite where she has too few to tell."""
     m, k = X.shape[0], U.shape[1]
     if m < fewest_rows:
@@ -146,23 +151,26 @@ def _choose_one(X, y, U, w, intercepts, has_prior, strengths, usually, fewest_ro
         if errors[other] < errors[best]:
             best = other
     # The less, the fewer rows she judges by: the relative error of a mean square falls with their root.
-    allowed = errors[usually] / (1.0 + CLEARLY / math.sqrt(m)) / (DOUBTFUL if usually == OWN else 1.0)
+    factor = clearly if m >= MANY_ROWS else CLEARLY
+    allowed = errors[usually] / (1.0 + factor / math.sqrt(m)) / (DOUBTFUL if usually == OWN else 1.0)
     kept = best if errors[best] < allowed else usually
     return kept, math.ldexp(errors[kept], 2 * exponent)
 
 
 @kernel(error_model="numpy")
-def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewest_rows):  # type: ignore[no-untyped-def]
+def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewest_rows, clearly):  # type: ignore[no-untyped-def]
     kept, missed = np.empty(offsets.shape[0] - 1, np.int64), np.empty(offsets.shape[0] - 1)
     for j in range(kept.shape[0]):
         mine = slice(offsets[j], offsets[j + 1])
-        kept[j], missed[j] = _choose_one(X[mine], y[mine], U, w, intercepts, has_prior, strengths, usually, fewest_rows)
+        how = intercepts, has_prior, strengths, usually, fewest_rows, clearly
+        kept[j], missed[j] = _choose_one(X[mine], y[mine], U, w, *how)
     return kept, missed
 
 
 def choose(
     block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
     prior: np.ndarray | None, usually: int, fewest_rows: int = FEWEST_ROWS, with_few: int | None = None,
+    clearly: float = CLEARLY,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """HEAD, SHARED or OWN for each person of the block, and the mean square of what it misses on rows that she leaves out.
 
@@ -171,6 +179,6 @@ def choose(
     w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
     U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
     intercepts = float(intercept), int(local_intercept)
-    how = U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows
+    how = U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows, clearly
     kept, missed = over_chunks(block, lambda some: _choose(some.X, some.y, some.offsets, *how))
     return (kept if with_few is None else np.where(np.diff(block.offsets) < fewest_rows, with_few, kept)), missed

@@ -13,7 +13,7 @@ import numpy as np
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shorten
-from commonground.heads.choice import HEAD, OWN, keep_best
+from commonground.heads.choice import CLEARLY_WITH_MANY_ROWS, HEAD, OWN, keep_best
 from commonground.heads.classes import fit_class_heads
 from commonground.heads.convex import fit_convex_heads
 from commonground.heads.halves import second_half_heads, second_half_margin_heads
@@ -115,7 +115,9 @@ class PosteriorHeads(HeadKind):
         if self.local_choice and not (block.sparse or board.log_odds) and (rows >= enough).any():
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             usually = OWN if board.statement.sharing_pays is False else HEAD
-            own, missed = keep_best(block, *_shared(board), prior, usually, weights, intercepts, enough, HEAD)
+            own, missed = keep_best(
+                block, *_shared(board), prior, usually, weights, intercepts, enough, HEAD, CLEARLY_WITH_MANY_ROWS
+            )
             doubt_without_heads(covariances, noises, missed, rows)
         return HeadTable(weights, intercepts, own, Doubts(covariances, noises))
 

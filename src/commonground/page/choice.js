@@ -2,7 +2,9 @@
 import { ldexp, rescale } from "./linear.js";
 import { backToScale, inCoordinatesOf, ridgeOn, seen } from "./ridge.js";
 
-const FOLDS = 5, CLEARLY = 8, DOUBTFUL = 10;
+const FOLDS = 5, DOUBTFUL = 10;
+const MANY_ROWS = 40;
+export const CLEARLY = 8, CLEARLY_WITH_MANY_ROWS = 2;
 
 function leftOut(A, r, m, k, localIntercept, given, hasPrior, exponent) {
   const missed = new Float64Array(m);
@@ -35,8 +37,8 @@ function meanSquare(values, exponent) {
 }
 
 // {kept: "head", "shared" or "own", missed: the mean square of what it misses on rows left out}; usually: what she keeps unless another
-// is clearly better.
-export function choose(board, prior, rows, labels, usually, fewestRows) {
+// misses less by a factor of 1 + clearly/√rows; with few rows, of 1 + CLEARLY/√rows.
+export function choose(board, prior, rows, labels, usually, fewestRows, clearly) {
   const m = rows.n, { k, d } = board, one = board.fit_intercept;
   if (m < fewestRows) return { kept: usually, missed: Infinity };
   const errors = { head: Infinity, shared: Infinity, own: Infinity };
@@ -55,7 +57,7 @@ export function choose(board, prior, rows, labels, usually, fewestRows) {
   }
   let best = "head";
   for (const other of ["shared", "own"]) if (errors[other] < errors[best]) best = other;
-  const allowed = errors[usually] / (1 + CLEARLY / Math.sqrt(m)) / (usually === "own" ? DOUBTFUL : 1);
+  const allowed = errors[usually] / (1 + (m >= MANY_ROWS ? clearly : CLEARLY) / Math.sqrt(m)) / (usually === "own" ? DOUBTFUL : 1);
   const kept = errors[best] < allowed ? best : usually;
   return { kept, missed: ldexp(errors[kept], 2 * (exponent ?? 0)) };
 }

@@ -1,5 +1,5 @@
 // Her model: one entry for each kind of head that this page knows, as heads/kinds.py has them.
-import { choose, ownModel } from "./choice.js";
+import { CLEARLY, CLEARLY_WITH_MANY_ROWS, choose, ownModel } from "./choice.js";
 import { convexHead } from "./convex.js";
 import { eigen, scores } from "./linear.js";
 import { deviations, posteriorHead } from "./posterior.js";
@@ -24,13 +24,13 @@ const KINDS = {
   posterior(board, rows, labels) {
     const head = posteriorHead(board, rows, labels), enough = 2 * (board.d + 1);
     if (!(board.heads.local_choice && !rows.items && !board.logOdds && rows.n >= enough)) return { head, kept: "head" };
-    const found = choose(board, board.k ? ridgeMatrix(board) : null, rows, labels, board.sharing_pays === false ? "own" : "head", enough);
-    return { head, ...found };
+    const prior = board.k ? ridgeMatrix(board) : null, usually = board.sharing_pays === false ? "own" : "head";
+    return { head, ...choose(board, prior, rows, labels, usually, enough, CLEARLY_WITH_MANY_ROWS) };
   },
   ridge(board, rows, labels) {
     const head = ridgeHead(board, rows, labels);
     if (!(board.heads.local_choice && board.k && !rows.items)) return { head, kept: "head" };
-    return { head, ...choose(board, board.prior, rows, labels, board.sharing_pays === false ? "own" : "head", 5) };
+    return { head, ...choose(board, board.prior, rows, labels, board.sharing_pays === false ? "own" : "head", 5, CLEARLY) };
   },
   convex: (board, rows, labels) => ({ head: convexHead(board, rows, labels, board.heads.loss), kept: "head" }),
   signs(board, rows, labels) {
