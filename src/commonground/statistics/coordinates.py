@@ -82,11 +82,17 @@ def _in_order(values, n, k):  # type: ignore[no-untyped-def]
     return low
 
 
-@subkernel(error_model="numpy")
+@subkernel(fastmath=FAST, error_model="numpy")
 def _median(values, n):  # type: ignore[no-untyped-def]
     """Of the first n values."""
     lower = _in_order(values, n, (n - 1) // 2)
-    return lower if n % 2 else (lower + _in_order(values, n, n // 2)) / 2.0
+    if n % 2:
+        return lower
+    up_to, above = 0.0, math.inf
+    for i in range(n):
+        up_to += 1.0 if values[i] <= lower else 0.0
+        above = min(above, values[i] if values[i] > lower else math.inf)
+    return lower if up_to > n // 2 else (lower + above) / 2.0
 
 
 @kernel(error_model="numpy")
@@ -143,7 +149,7 @@ class ScaleProfiles(Statistic[BinnedSums]):
 
 
 @kernel(fastmath=FAST, error_model="numpy")
-def _moments(X, offsets, weights, local_intercept, R, gram, one, factors, sums):  # type: ignore[no-untyped-def]
+def _moments(X, offsets, weights, local_intercept, R, centre, gram, one, factors, sums):  # type: ignore[no-untyped-def]
     """Rows of several people at a time, each person's times one factor: a sum of many rows is added to ``sums`` at once."""
     n, d, width, height = offsets.shape[0] - 1, X.shape[1], R.shape[1], gram.shape[1]
     rows, used = pointer(R), np.int64(0)  # a literal 0 would be a type of its own, and functions compiled for it
@@ -158,12 +164,16 @@ def _moments(X, offsets, weights, local_intercept, R, gram, one, factors, sums):
             for c in range(d):
                 R[used + i, c] = X[lo + i, c]
         if local_intercept:
-            for c in range(d):
-                centre = 0.0
-                for i in range(m):
-                    centre += R[used + i, c]
-                for i in range(m):
-                    R[used + i, c] -= centre / m
+            for c in range(width):
+                centre[c] = 0.0
+            for i in range(used, used + m):
+                for c in range(width):
+                    centre[c] += R[i, c]
+            for c in range(width):
+                centre[c] /= m
+            for i in range(used, used + m):
+                for c in range(width):
+                    R[i, c] -= centre[c]
         squared = 0.0
         if m <= d:
             gram_of(shifted(rows, used * width), width, d, m - 1, pointer(gram), height)
@@ -201,7 +211,7 @@ class FeatureMoments(Statistic[PositiveSums]):
                 np.empty((height, height)),
                 np.zeros((1, width, width)),
             )
-            room = R, gram, np.ones(1), np.empty(1)
+            room = R, np.empty(width), gram, np.ones(1), np.empty(1)
             _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), *room, sums)
             upper = np.triu(sums[0, :d, :d])
             return PositiveSums(upper + np.triu(upper, 1).T, 1.0, some.n_users)
