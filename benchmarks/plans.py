@@ -8,11 +8,11 @@ from pathlib import Path
 from commonground.accounting.plan import Plan
 from commonground.estimators import single_model
 from commonground.estimators.altmin import private_altmin as altmin
-from commonground.estimators.fedrep import classes, default, few_people, many_people
+from commonground.estimators.fedrep import classes, default_plan, few_people, many_people
 
 PAGE = Path(__file__).parents[1] / "docs" / "plans.md"
 PLANS = {
-    "PrivateFedRep": default.PLAN,
+    "PrivateFedRep": default_plan.PLAN,
     "PrivateFedRep, without mean and intercepts": many_people.PLAN,
     "PrivateFedRep, without mean and intercepts, few people": few_people.plan_for_few(information=12.0),
     "PrivateFedRepClassifier, three classes and more": classes.PLAN,

@@ -322,7 +322,7 @@ def everything_written(folder: Path) -> tuple[Secrets, dict[str, Any]]:
         with listening(writings, "budget exhausted"):
             cg.PrivateFedRep(2, 1.0, simulation_seed=2).fit(users, ledger=InMemoryLedger(Budget(0.3, 1e-6)))
         with listening(writings, "interrupted"):
-            patch.setattr(default, "_better_mean", interrupt)
+            patch.setattr(default.Training, "better_mean", interrupt)
             cg.PrivateFedRep(2, 1.0, simulation_seed=2).fit(users)
 
     model = cg.PrivateFedRep(2, 3.0, n_rounds=4, simulation_seed=2)

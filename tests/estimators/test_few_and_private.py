@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import commonground as cg
-from commonground.estimators.fedrep import default
+from commonground.estimators.fedrep import first_model
 
 
 def rated(seed: int, n_people: int = 150, rows: int = 12, d: int = 8) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def test_what_counts_as_hidden_is_public(monkeypatch: pytest.MonkeyPatch) -> Non
     ]
     assert boards[0].statement.events == boards[1].statement.events
     assert not any(board.mean.any() for board in boards)  # type: ignore[union-attr]
-    monkeypatch.setattr(default, "ALL_HIDDEN", 0.0)
+    monkeypatch.setattr(first_model, "MOSTLY_NOISE_BELOW", 0.0)
     X, y, ids = rated(0)
     seen = cg.PrivateFedRep(1, 0.1, simulation_seed=1).fit(X, y, users=ids).billboard_
     assert seen.spread[0, 0] < 0.1 * boards[0].spread[0, 0]  # type: ignore[index]

@@ -9,7 +9,7 @@ import pytest
 import commonground as cg
 from commonground.clipping.bounded import BoundedSum
 from commonground.clipping.grid import N_BINS, bin_of
-from commonground.estimators.fedrep.default import plan_for
+from commonground.estimators.fedrep.default_plan import FitSettings, plan_for
 from commonground.steps.rows import release_full_rows, rows_are_seen
 
 
@@ -58,5 +58,5 @@ def test_it_is_what_the_release_says() -> None:
 def test_it_is_paid_for_where_it_can_be_seen(n: int, epsilon: float, seen: bool) -> None:
     mu = cg.accounting.budgets.Budget(epsilon, 1e-6).mu
     some: Any = SimpleNamespace(sparse=False, rows_are_here=True, total_weight=float(n), n_features=5)
-    assert ("rows" in plan_for(some, 1, True, True, False, mu).fractions()) is seen
+    assert ("rows" in plan_for(some, FitSettings(rank=1), mu).fractions()) is seen
     assert rows_are_seen(n, mu * 0.004**0.5) is seen

@@ -11,6 +11,7 @@ from commonground.data.population import Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep.default import default_recipe
+from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.gate import Gate
 from commonground.heads.kinds import PosteriorHeads, RidgeHeads
 from commonground.progress import progress_bar
@@ -103,7 +104,7 @@ class SingleModel(PersonalModel):
             )
         budget, users = self._declared(users)
         if self.own_intercept:
-            model = default_recipe(users, 0, True, True, False, None, budget, gate, self.verbose)
+            model = default_recipe(users, FitSettings(rank=0), budget, gate, self.verbose)
         else:
             model = self._same_for_all(
                 users, (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget), gate

@@ -42,6 +42,24 @@ class ClippedGradient:
         signal = signal_share(self.value, self.noise_std, self.value.size)
         return lowest + (HIGH_QUANTILE - lowest) * signal**2
 
+    def next_clip(self, lowest_quantile: float = CLIP_QUANTILE) -> "Clip":
+        """For the round after this one."""
+        return Clip(self.edge, self.next_quantile(lowest_quantile))
+
+
+@dataclass(frozen=True)
+class Clip:
+    """Where the next of a series of rounds clips people's contributions: what the releases of the last one tell of it."""
+
+    edge: int  # the bin at whose lower edge the last round clipped
+    quantile: float = FIRST_QUANTILE  # of people's sizes
+
+    def release(
+        self, sums_from: Callable[[int], BinnedSums], gate: Gate, mu_size: float, mu_sum: float, name: str
+    ) -> ClippedGradient:
+        """One round, whose ``next_clip`` is that of the one after it."""
+        return release_clipped(sums_from, self.edge, gate, mu_size, mu_sum, name, self.quantile)
+
 
 def locate_sizes(sums_from: Callable[[int], BinnedSums], gate: Gate, mu: float, name: str) -> int:
     """Before the first round: where on the whole public grid people's contributions lie. Reads the rows once."""

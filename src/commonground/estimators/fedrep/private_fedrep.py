@@ -12,6 +12,7 @@ from commonground.errors import InputError, check_count
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
 from commonground.estimators.fedrep.default import default_recipe
+from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
 from commonground.estimators.fedrep.first_fit import start_compiling
 from commonground.estimators.fedrep.many_people import recipe_for_many
@@ -198,23 +199,21 @@ class PrivateFedRep(PersonalModel):
             return SharedModel(paper_embedding(users, int(self._rank), budget, gate, settings))
         if self.n_rounds is not None:
             check_count("n_rounds of PrivateFedRep", self.n_rounds)
-        how = budget, gate, self.verbose
-        logistic = self.loss == "logistic"
+        logistic, how = self.loss == "logistic", (budget, gate, self.verbose)
+        asked = FitSettings(self._rank, self.fit_intercept, self.shared_mean, logistic, self.n_rounds)
+        old = None if start is None else model_of(start, asked)
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
-            parts = self.fit_intercept, self.shared_mean, logistic
             if not logistic:
                 start_compiling(users)
-            if start is None:
-                return default_recipe(users, self._rank, *parts, self.n_rounds, *how)
-            old = model_of(start, self._rank, *parts)
-            if old.spread is None:
-                raise InputError(
-                    "start= has no prior of heads, by which people's own parts are averaged out. Start from a board that this "
-                    "estimator has made, or from none."
-                )
-            return default_recipe(users, old.rank, *parts, self.n_rounds, *how, old)
-        if start is not None:
-            old = model_of(start, self._rank, False, False, False)
+            if old is not None:
+                if old.spread is None:
+                    raise InputError(
+                        "start= has no prior of heads, by which people's own parts are averaged out. Start from a board that "
+                        "this estimator has made, or from none."
+                    )
+                asked = replace(asked, rank=old.rank, start=old)
+            return default_recipe(users, asked, *how)
+        if old is not None:
             return recipe_for_many(users, old.rank, self.n_rounds, *how, old)
         k = EXPECTED_RANK if self._finds_rank else int(self._rank)
         known = information(users.total_weight, users.n_features, k, budget.mu)

@@ -13,6 +13,7 @@ import numpy as np
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
 from commonground.errors import InputError
+from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.statistics.statistic import SharedModel
 
 _FLATTEST = 1e-9  # of the widest direction of a spread: none is without any room
@@ -47,18 +48,15 @@ def start_from(board: Any, users: Population, simulated: bool) -> Billboard:
     return board
 
 
-def model_of(board: Billboard, rank: Any, own_intercept: bool, shared_mean: bool, log_odds: bool) -> SharedModel:
-    """The shared model that an earlier board publishes, where it has the parts that this fit has.
-
-    ``rank`` is what this fit asks for; "auto" takes the board's.
-    """
-    asked = {
-        "rank": (board.rank, board.rank if isinstance(rank, str) else int(rank)),
-        "fit_intercept": (board.fit_intercept, own_intercept),
-        "shared_mean": (board.mean is not None, shared_mean),
-        "a logistic loss": (board.log_odds, log_odds),
+def model_of(board: Billboard, asked: FitSettings) -> SharedModel:
+    """The shared model that an earlier board publishes, where it has the parts that this fit asks for; any rank for "auto"."""
+    parts = {
+        "rank": (board.rank, board.rank if isinstance(asked.rank, str) else int(asked.rank)),
+        "fit_intercept": (board.fit_intercept, asked.own_intercept),
+        "shared_mean": (board.mean is not None, asked.shared_mean),
+        "a logistic loss": (board.log_odds, asked.log_odds),
     }
-    for name, (there, here) in asked.items():
+    for name, (there, here) in parts.items():
         if there != here:
             raise InputError(
                 f"start= has {name} = {there}, and this fit {here}. Fit with what the board has, or without start=."
@@ -67,8 +65,8 @@ def model_of(board: Billboard, rank: Any, own_intercept: bool, shared_mean: bool
         np.ascontiguousarray(board.embedding, dtype=np.float64),
         None if board.mean is None else np.asarray(board.mean, dtype=np.float64),
         float(board.intercept),
-        own_intercept,
-        log_odds=log_odds,
+        asked.own_intercept,
+        log_odds=asked.log_odds,
     )
     if board.spread is None or board.noise is None:
         return model

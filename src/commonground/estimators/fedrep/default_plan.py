@@ -1,0 +1,122 @@
+"""What the default recipe is asked for, and what each of its releases may cost: shares of the budget, from public numbers."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from commonground.accounting.plan import Plan, Share
+from commonground.data.population import Population
+from commonground.estimators.fedrep.coordinates import plan_of_coordinates
+from commonground.statistics.statistic import SharedModel
+from commonground.steps.rows import rows_are_seen
+from commonground.steps.some_people import share_looked_at
+
+MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
+LEVEL_ROUNDS = 2
+LOOKS_BEFORE_ROUNDS = 2  # at the prior, once there are directions
+LOOKS_OF_REFIT = 1  # the same, where an earlier board has told the prior already
+LEVEL_VISIBLE_FROM = (
+    17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more
+)
+MOST_TIMES_FOR_LEVEL = 40.0  # what many people pay
+FIRST_ROUNDS, FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = 4, 3, 14
+PLAN = Plan(
+    (
+        Share("features", 0.03, "how often each feature occurs (sparse rows)"),
+        Share("scales", 0.006, "scales of features, against each other (dense rows)"),
+        Share("centre locate", 0.003, "where features lie (dense rows, own intercepts): one histogram"),
+        Share("centre sizes", 0.003, "a histogram that chooses the clip of the centre"),
+        Share("centre", 0.02, "clipped sums of people's mean rows"),
+        Share("correlations", 0.06, "moments of features; less where less is enough (dense rows)"),
+        Share("rows", 0.004, "from how many rows on a person counts in full: one number"),
+        Share("first scale", 0.004, "how large features are, before they are centred: one number (many people)"),
+        Share("scale", 0.004, "how large features are: one number"),
+        Share("level locate", 0.003, "where people's mean labels lie on the whole grid: one histogram"),
+        Share("level sizes", 0.003, "a histogram that chooses the clip of mean labels", LEVEL_ROUNDS),
+        Share("level", 0.01, "clipped sums of people's mean labels", LEVEL_ROUNDS),
+        Share("spread", 0.004, "how far labels spread: one number"),
+        Share("mean locate", 0.004, "where gradient sizes of the shared mean lie: one histogram"),
+        Share("mean sizes", 0.008, "a histogram that chooses each round's clip", MEAN_ROUNDS),
+        Share("mean rounds", 0.12, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
+        Share("init", 0.27, "a first embedding, from everybody's own direction"),
+        Share("prior", 0.03, "first looks at the prior of people's own parts", MEAN_ROUNDS - 1 + LOOKS_BEFORE_ROUNDS),
+        Share("locate", 0.005, "where gradient sizes lie on the whole grid: one histogram"),
+        Share("sizes", 0.02, "a histogram that chooses each round's clip, all rounds together"),
+        Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
+        Share("later prior", 0.06, "looks at the prior between rounds; all together"),
+    )
+)
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """The shared model that a fit is asked for. All of it is public."""
+
+    rank: int | Literal["auto"]  # directions; "auto": as many as stand out of the noise of the first embedding
+    own_intercept: bool = True
+    shared_mean: bool = True
+    log_odds: bool = False  # labels are yes or no, and the model tells the log-odds of yes
+    n_rounds: int | None = None  # for embedding and mean together; None: as many as the first ones show to be worth it
+    start: SharedModel | None = None  # an earlier model with the same parts and a spread, in place of first estimates
+
+    @property
+    def shared_intercept(self) -> bool:
+        """Whether the level of labels is learned: it is part of a shared mean whose people have intercepts of their own."""
+        return self.shared_mean and self.own_intercept
+
+    @property
+    def first_mean_rounds(self) -> int:
+        """Rounds for w₀ before there is an embedding. In a refit rounds of the embedding begin with the mean."""
+        return MEAN_ROUNDS if self.shared_mean and (self.start is None or self.rank == 0) else 0
+
+    @property
+    def looks_before_rounds(self) -> int:
+        """Looks at the prior after those rounds; without directions, rounds of the mean have had them."""
+        if self.rank == 0:
+            return 0 if self.shared_mean else LOOKS_BEFORE_ROUNDS
+        return LOOKS_BEFORE_ROUNDS if self.start is None else LOOKS_OF_REFIT
+
+    @property
+    def first_looks(self) -> int:
+        """All looks before rounds of the embedding, after rounds of the mean but the first, too; none at parts nobody has."""
+        after_mean_rounds = max(self.first_mean_rounds - 1, 0) * self.own_intercept
+        return after_mean_rounds + self.looks_before_rounds * (self.own_intercept or self.rank != 0)
+
+    @property
+    def expected_rounds(self) -> int:
+        """All rounds, as far as they are known before the first."""
+        of_embedding = 0 if self.rank == 0 else self.n_rounds or FIRST_ROUNDS + FEWEST_LATER_ROUNDS
+        return of_embedding + (MEAN_ROUNDS if self.shared_mean else 0)
+
+
+def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
+    """The shares of one fit, whose whole budget is ``mu``: ``PLAN`` without what such a fit does not release."""
+    refit = asked.start is not None
+    plan = PLAN.without("spread") if asked.log_odds or refit else PLAN
+    plan = plan_of_coordinates(plan, users, asked.own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
+    needed = (LEVEL_VISIBLE_FROM / (users.total_weight * mu)) ** 2
+    for share in plan:
+        if share.name in {"scale", "spread", "level locate", "level sizes", "level"}:
+            plan = plan.where(share.name, part=share.part * min(max(needed / share.part, 1.0), MOST_TIMES_FOR_LEVEL))
+    of_rows = next(share.part for share in PLAN if share.name == "rows")
+    plan = plan if rows_are_seen(users.total_weight, mu * of_rows**0.5) else plan.without("rows")
+    looks = asked.first_looks
+    plan = plan.where("prior", repeats=looks) if looks else plan.without("prior")
+    plan = plan if asked.shared_mean else plan.without("mean")
+    plan = plan if asked.shared_intercept and not refit else plan.without("level")
+    if refit and asked.rank != 0:
+        plan = plan.without("init").without("mean sizes").without("mean rounds")
+    if asked.rank == 0:
+        plan = plan.without("init").without("locate").without("sizes").without("rounds").without("later")
+        return plan.where("mean rounds", part=0.7) if asked.shared_mean else plan
+    return plan
+
+
+def later_rounds(noise_before: float, noise_now: float) -> int:
+    """How many rounds are worth it after the first ones, from released variances of labels' noise before and after these.
+
+    Where labels are mostly noise, it has hardly fallen; few rounds are then enough, and each of them gets more of the budget.
+    """
+    halvings = max(0.0, np.log2(noise_before / noise_now))
+    return int(np.clip(round(FEWEST_LATER_ROUNDS + 5.0 * halvings), FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS))
