@@ -19,7 +19,7 @@ import commonground as cg
 from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from commonground.datasets.real import load
 from commonground.progress import progress_bar
-from commonground.tuning import split
+from commonground.tuning import ways as rules
 
 EPSILON, DELTA = 2.0, 1e-6
 GRID: dict[str, list[Any]] = {"rank": [0, 1, 2, 3, 4, 5], "shared_mean": [True, False]}
@@ -154,7 +154,7 @@ def choose(seeds: int) -> None:
                 block = next(users.blocks(max_bytes=2**31))
                 ids, out = np.repeat(users.ids, np.diff(block.offsets)), np.arange(block.n_rows) % 4 == 0
                 train = cg.Users.from_arrays(block.X[~out], block.y[~out], ids[~out])
-                split.LAST = last
+                rules.LAST = last
                 found = cg.tune(cg.PrivateFedRep(), grid, train, epsilon, refit=last > 0, simulation_seed=seed)
                 errors.append(rmse(found.best, block.X[out], block.y[out], ids[out]))
             print(

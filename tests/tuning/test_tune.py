@@ -18,13 +18,12 @@ from commonground.gate import Gate, Release, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.tally import tally
 from commonground.tuning import repeat
-from commonground.tuning.candidates import Group, candidates_in, groups_of
+from commonground.tuning.candidates import candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
 from commonground.tuning.parts import part_of
 from commonground.tuning.score import own_errors, release_scores
-from commonground.tuning.split import Shares
 from commonground.tuning.truncate import at_rank
-from commonground.tuning.tune import _repeats
+from commonground.tuning.ways import Shares, is_repeated
 from populations import strange_people
 
 
@@ -211,13 +210,10 @@ def test_repetitions_stay_within_their_own_cost(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_way_is_chosen_by_public_numbers_and_a_ledger_pays_for_split_only(tmp_path: Path) -> None:
     budget = Budget(2.0, 1e-6)
-    few, many = ([Group({}, (at,)) for at in range(n)] for n in (16, 60))
-    ask = {"watched": False, "ledger": None}
-    assert not _repeats("auto", budget, few, Shares.of(16, True), **ask)
-    assert _repeats("auto", budget, many, Shares.of(60, True), **ask)
+    assert not is_repeated("auto", budget, 16, Shares.of(16, True), possible=True)
+    assert is_repeated("auto", budget, 60, Shares.of(60, True), possible=True)
+    assert not is_repeated("auto", budget, 60, Shares.of(60, True), possible=False)
     payer = DurableLedger(tmp_path / "ledger.db", create=True).open_population("people", budget)
-    assert not _repeats("auto", budget, many, Shares.of(60, True), watched=False, ledger=payer)
-    assert not _repeats("auto", budget, many, Shares.of(60, True), watched=True, ledger=None)
     with pytest.raises(InputError, match="durable ledger"):
         cg.tune(MODEL, {"rank": [0, 1]}, people(50), 1.0, way="repeat", ledger=payer)
     with pytest.raises(InputError, match="way must be"):

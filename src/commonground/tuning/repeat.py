@@ -14,11 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import gaussian_epsilon
-from commonground.accounting.selection import RepeatedSelectionEvent, largest_mu
+from commonground.accounting.selection import RepeatedSelectionEvent
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
 from commonground.errors import BudgetError
@@ -31,76 +30,73 @@ from commonground.tuning.candidates import Group
 from commonground.tuning.hold_out import HeldOut
 from commonground.tuning.parts import part_of
 from commonground.tuning.score import Scores, own_errors, release_scores
-from commonground.tuning.split import CHOICE, boards_of, with_board
-
-TRIES = 3  # expected repetitions for each group: a given one is left out with probability 1/4
+from commonground.tuning.search import Found, Search
+from commonground.tuning.ways import CHOICE, TRIES, Shares, repeated_mu
 
 
 @dataclass(frozen=True)
-class Winner:
-    """The one repetition that is published."""
+class Repetition:
+    """One fit, and the best of the candidates that it serves."""
 
     model: Any  # fitted
     best: int  # its place among the candidates
     score: float  # released
     scores: Scores  # of all candidates of its fit
-    event: RepeatedSelectionEvent  # what all of it cost
 
 
-def repeated_mu(budget: Budget, n_groups: int) -> float:
-    """μ of one repetition, so that the best of them stays within the budget."""
-    return largest_mu(budget.epsilon, budget.delta, float(TRIES * n_groups), 1.0)
-
-
-def repeat_and_select(
-    estimator: Any, candidates: list[dict[str, Any]], groups: list[Group], budget: Budget, book: Ledger, seed: int | None,
-    people: Population, rows: HeldOut,
-) -> Winner:  # fmt: skip
+def repeat_and_select(search: Search, book: Ledger, people: Population, rows: HeldOut) -> Found:
     """Charge, draw, repeat; keep the best."""
-    mu = repeated_mu(budget, len(groups))
+    budget, n_groups, seed = search.budget, len(search.groups), search.seed
+    mu = repeated_mu(budget, n_groups)
     one = Budget(gaussian_epsilon(mu * (1 - 1e-7), budget.delta) * (1 - 1e-7), budget.delta)
-    event = RepeatedSelectionEvent("fit and score", mu, float(TRIES * len(groups)), len(groups), seed is not None)
+    event = RepeatedSelectionEvent("fit and score", mu, float(TRIES * n_groups), n_groups, seed is not None)
     check_budget(budget.epsilon, budget.delta, people.n_users)  # warns, once
     gate = Gate(book, randomness_from(seed))
-    winner: Winner | None = None
+    winner: Repetition | None = None
     with tally.paused(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # how often they are given would tell how often it was repeated
         for number, place in enumerate(gate.repetitions(event)):
             inner = None if seed is None else 1000 * seed + number
-            found = _once(estimator, candidates, groups[place], one, inner, event, rows)
+            found = _repeat_once(search, search.groups[place], one, inner, rows)
             if winner is None or found.score < winner.score:
                 winner = found
     assert winner is not None
-    board = boards_of(candidates, _group_of(groups, winner.best), winner.model)[winner.best]
-    model = with_board(winner.model, candidates[winner.best], board, people)
-    return Winner(model, winner.best, winner.score, winner.scores, event)
+    _, group = search.group_of(winner.best)
+    board = search.boards_of(group, winner.model)[winner.best]
+    model = search.with_board(winner.model, winner.best, board, people)
+    why = (
+        f"Repeat-and-select (arXiv 2110.03620): about {event.mean:.0f} repetitions of settings drawn at random, each "
+        f"with μ = {mu:.2g} of {budget.mu:.2g}; {n_groups} fits side by side would have had "
+        f"{budget.mu * Shares.of(n_groups, True).each ** 0.5:.2g} each. Of what did not win nothing is known, nor how "
+        "many repetitions there were."
+    )
+    shares = {"each repetition": (mu / budget.mu) ** 2}
+    released = _scores_of(group, winner)
+    return Found(model, winner.best, (event,), winner.scores, released, "repeat-and-select", why, shares)
 
 
-def _once(
-    estimator: Any,
-    candidates: list[dict[str, Any]],
-    group: Group,
-    budget: Budget,
-    seed: int | None,
-    event: RepeatedSelectionEvent,
-    rows: HeldOut,
-) -> Winner:
+def _scores_of(group: Group, winner: Repetition) -> dict[int, tuple[float, float]]:
+    """Those of the winning fit, by place. Nothing is known of what did not win."""
+    scores = zip(group.members, winner.scores.value[1:].tolist(), strict=True)
+    return {at: (score, winner.scores.std) for at, score in scores}
+
+
+def _repeat_once(search: Search, group: Group, budget: Budget, seed: int | None, rows: HeldOut) -> Repetition:
     """One repetition: a fit and the scores of what it gives, charged to a book of its own that holds μ."""
     whole = InMemoryLedger(budget)
-    share = part_of(budget, 1.0 - CHOICE)
-    model = clone(estimator).set_params(**group.settings, epsilon=share.epsilon, delta=share.delta)
-    changes = {"simulation_seed": seed, "keep_heads": False, "verbose": False}
-    model.set_params(**{name: value for name, value in changes.items() if name in model.get_params(deep=False)})
+    model = search.model(
+        group.settings, part_of(budget, 1.0 - CHOICE), simulation_seed=seed, keep_heads=False, verbose=False
+    )
     model.fit(rows.seen, ledger=whole)
     if not all(released.cost.mu for released in whole.events):
         raise BudgetError("repeat-and-select is for fits with Gaussian noise alone. Give way='split'.")
-    boards = boards_of(candidates, group, model)
+    boards = search.boards_of(group, model)
     errors, metric = own_errors([boards[at] for at in group.members], rows)
     opened = Gate(whole, randomness_from(None if seed is None else seed + 500))
     compared = np.column_stack([_reference(model.billboard_, rows), errors])
     scores = release_scores(compared, metric, opened, part_of(budget, CHOICE).mu)
     best = int(np.argmin(scores.value[1:]))
-    return Winner(model, group.members[best], float(scores.value[1 + best]), scores, event)
+    return Repetition(model, group.members[best], float(scores.value[1 + best]), scores)
 
 
 def _reference(board: Billboard, rows: HeldOut) -> np.ndarray:
@@ -125,7 +121,3 @@ def _own_means(block: Any) -> np.ndarray:
     return np.asarray(
         np.bincount(who, np.asarray(block.y, dtype=np.float64), minlength=len(sizes)) / np.maximum(sizes, 1)
     )
-
-
-def _group_of(groups: list[Group], candidate: int) -> Group:
-    return next(group for group in groups if candidate in group.members)
