@@ -1,8 +1,8 @@
 """What all estimators share: how people come in, how a row is answered by its person's own head."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,6 +13,7 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
+from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
 from commonground.errors import (
@@ -121,29 +122,8 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         """
         given, (X, users) = X, self._whose(X, users)
         people = as_users(X, y, users)
-        if people.n_users < 2:
-            raise InputError(
-                "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
-            )
-        asked = asked_of(people, self.budgets, self.device)
-        asked["budgets"] |= isinstance(ledger, PersonalLedger)
-        asked["start"] = start is not None
-        require(self._variant, asked)
-        if "classes" not in self.get_params(deep=False):
-            require_no_classes(people, type(self).__name__)
-        if self.recipe not in ("default", "paper"):  # before anything can be charged
-            raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
-        require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self._rank)
-        if start is not None and not people.features_are_known:
-            raise InputError(
-                "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
-                "schema (start.schema), or fit without start=."
-            )
-        if gate is not Gate and ledger is not None:
-            raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
-        before, self._start = self._personal, start
-        self._personal = self._budgets_of(people, in_order=isinstance(X, Population))
-        try:
+        self._refuse_before_charges(people, ledger, start, gate)
+        with self._declaring(self._budgets_of(people, in_order=isinstance(X, Population)), start):
             self._warn_of_scales(people)
             kept = self._kept_in(checkpoint, people, ledger, gate)
             with self._paid_from(ledger, people) if kept is None else kept as book:
@@ -158,11 +138,6 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             self.billboard_ = name_each_other(board, book)
             if kept is not None:
                 kept.done()
-        except BaseException:
-            self._personal = before  # what an earlier fit has spent stays known
-            raise
-        finally:
-            self._left = self._start = None
         self.set_people(people)
         keep = self.keep_heads and people.rows_are_here
         self.heads_ = HeadTable.fit(self.billboard_, people) if keep else None
@@ -170,6 +145,41 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             cost = self.billboard_.statement
             tally.note_fit(people, cost.events, cost.delta, paid_by_ledger=ledger is not None)
         return self
+
+    def _refuse_before_charges(self, people: Population, ledger: Any, start: Billboard | None, gate: Any) -> None:
+        """Errors in what a fit is given, while nothing is charged and no label is read."""
+        if people.n_users < 2:
+            raise InputError(
+                "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
+            )
+        asked = asked_of(people, self.budgets, self.device)
+        asked["budgets"] |= isinstance(ledger, PersonalLedger)
+        asked["start"] = start is not None
+        require(self._variant, asked)
+        if "classes" not in self.get_params(deep=False):
+            require_no_classes(people, type(self).__name__)
+        if self.recipe not in ("default", "paper"):
+            raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
+        require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self._rank)
+        if start is not None and not people.features_are_known:
+            raise InputError(
+                "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
+                "schema (start.schema), or fit without start=."
+            )
+        if gate is not Gate and ledger is not None:
+            raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
+
+    @contextmanager
+    def _declaring(self, budgets: PersonalBudgets | None, start: Billboard | None) -> Iterator[None]:
+        """While a fit is made: everybody's own budget, and what it starts from. One that fails leaves those of the last."""
+        before, self._personal, self._start = self._personal, budgets, start
+        try:
+            yield
+        except BaseException:
+            self._personal = before  # what an earlier fit has spent stays known
+            raise
+        finally:
+            self._left = self._start = None
 
     def _remember_columns(self, seen: Any) -> None:
         """Of people, their features; of rows with a column for people, that one, too."""
@@ -193,7 +203,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
                 "a fit that everybody pays for from an account of her own cannot be resumed: what people have left may be "
                 "another then. Fit without checkpoint=."
             )
-        if not self._declares and self._personal is None:
+        if not self._has_budget:
             raise InputError(f"{type(self).__name__} releases nothing that a checkpoint could keep. Fit without it.")
         described = description_of(self, people, self._personal, self._budget())
         return Checkpoint(checkpoint, described, ledger, lambda: self._paid_from(ledger, people))
@@ -202,7 +212,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         self, ledger: Ledger | SharedLedger | None, people: Population
     ) -> AbstractContextManager[Ledger | None]:
         name = type(self).__name__
-        if ledger is not None and not self._declares and self._personal is None:
+        if ledger is not None and not self._has_budget:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
         if isinstance(ledger, PersonalLedger):
             booking = booked_for_each(ledger, people, self._personal or self._budget(), name)
@@ -221,7 +231,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         return ledger.reserve(self._budget(), name)
 
     def _behind_the_gate(self, book: Ledger | None) -> tuple[Ledger, Randomness]:
-        if not self._declares and self._personal is None:
+        if not self._has_budget:
             return _NothingToSpend(), Randomness()
         ledger = InMemoryLedger(self._budget()) if book is None else book
         return ledger, randomness_from(self.simulation_seed)
@@ -230,6 +240,11 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
     def _declares(self) -> bool:
         """Whether one budget for everybody is a parameter."""
         return self.epsilon is not None
+
+    @property
+    def _has_budget(self) -> bool:
+        """Whether a fit declares any: one for everybody, or everybody's own."""
+        return self._declares or self._personal is not None
 
     def _budget(self) -> Budget | PureBudget:
         return Budget(self.epsilon, self.delta) if self._personal is None else self._personal.largest
@@ -246,6 +261,12 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             return self._left or budget, users
         largest = self._personal.largest
         return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(self._personal.weights)
+
+    def _statement(
+        self, gate: Gate, algorithm: str, budget: Budget | PureBudget, users: Population, **parameters: Any
+    ) -> Statement:
+        """What a fit guarantees that has passed ``gate``, with everybody's own budget and the public ``parameters``."""
+        return Statement.of_fit(gate, algorithm, self.recipe, budget, users, budgets=self._personal, **parameters)
 
     def _as_declared(self, board: Billboard) -> Billboard:
         """What was set aside for the values of categories is part of what is declared."""

@@ -7,7 +7,6 @@ import numpy as np
 
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
-from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.errors import InputError, check_count, check_size
 from commonground.estimators.base import PersonalModel
@@ -183,6 +182,7 @@ class ExponentialSubspace(PersonalModel):
         if around is not None:
             cost = f"(ε = {around.statement.epsilon:g}, δ = {around.statement.delta:g})"
             name += f" around an earlier billboard, whose {cost} is a cost of its own and not part of this one"
+        drawn = {"n_candidates": int(self.n_candidates), "candidate_seed": int(self.candidate_seed)}
         return Billboard(
             embedding=np.ascontiguousarray(embedding),
             mean=None,
@@ -190,12 +190,8 @@ class ExponentialSubspace(PersonalModel):
             fit_intercept=self.fit_intercept and not paper,
             feature_names=users.feature_names,
             head_kind=SecondHalfHeads() if paper else RidgeHeads(),  # Alg. 4, line 4
-            statement=Statement.of_fit(
-                gate,
-                name, self.recipe, budget, users, rank=int(k), stages=stages, n_candidates=int(self.n_candidates),
-                candidate_seed=int(self.candidate_seed),
-            ),
-        )  # fmt: skip
+            statement=self._statement(gate, name, budget, users, rank=int(k), stages=stages, **drawn),
+        )
 
     def _scores(self, candidates: np.ndarray) -> SubspaceScores | LipschitzScores:
         paper = self.recipe == "paper"

@@ -7,7 +7,6 @@ import numpy as np
 
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
-from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.errors import InputError, check_count, check_size
 from commonground.estimators.base import PersonalModel
@@ -161,6 +160,16 @@ class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc
             finest=_FINEST,
             verbose=self.verbose,
         )
+        public = {
+            "rank": int(k),
+            "projected_dim": projected,
+            "stages": stages,
+            "n_candidates": int(self.n_candidates),
+            "candidate_seed": int(self.candidate_seed),
+            "margin": float(self.margin),
+            "head_bound": bounds[0],
+            "feature_bound": bounds[1],
+        }
         return Billboard(
             embedding=np.ascontiguousarray(M.T @ (scale * chosen)),  # Alg. 3, line 5
             mean=None,
@@ -168,13 +177,8 @@ class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc
             fit_intercept=False,
             feature_names=users.feature_names,
             head_kind=MarginHeads(*bounds) if paper else SignHeads(bounds[0]),  # Alg. 3, line 6
-            statement=Statement.of_fit(
-                gate,
-                "Private margin classifier", self.recipe, budget, users, rank=int(k), projected_dim=projected,
-                stages=stages, n_candidates=int(self.n_candidates), candidate_seed=int(self.candidate_seed),
-                margin=float(self.margin), head_bound=bounds[0], feature_bound=bounds[1],
-            ),
-        )  # fmt: skip
+            statement=self._statement(gate, "Private margin classifier", budget, users, **public),
+        )
 
     def _projected_dim(self, users: Population) -> int:
         if self.projected_dim != "theorem":

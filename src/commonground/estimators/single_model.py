@@ -6,7 +6,6 @@ import numpy as np
 
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
-from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
@@ -115,7 +114,7 @@ class SingleModel(PersonalModel):
             intercept=model.intercept,
             fit_intercept=model.own_intercept,
             feature_names=users.feature_names,
-            statement=Statement.of_fit(gate, "Single private model", "default", budget, users, budgets=self._personal),
+            statement=self._statement(gate, "Single private model", budget, users),
             head_kind=PosteriorHeads() if model.own_intercept else RidgeHeads(),
             spread=model.spread,
             noise=model.noise if model.own_intercept else None,

@@ -9,7 +9,6 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
-from commonground.billboard.statement import Statement
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share
@@ -181,16 +180,8 @@ class PrivateAltMin(PersonalModel):
             intercept=model.intercept,
             fit_intercept=model.own_intercept,
             feature_names=users.feature_names,
-            statement=Statement.of_fit(
-                gate,
-                "Private AltMin",
-                self.recipe,
-                budget,
-                users,
-                budgets=self._personal,
-                rank=self.rank,
-                loss=self.loss,
-                **parameters,
+            statement=self._statement(
+                gate, "Private AltMin", budget, users, rank=self.rank, loss=self.loss, **parameters
             ),
             head_kind=head_kind,
             spread=model.spread,

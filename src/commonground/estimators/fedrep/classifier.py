@@ -5,7 +5,6 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from commonground.billboard.board import Billboard
-from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.errors import InputError, check_count
 from commonground.estimators.class_answers import ClassAnswers
@@ -198,10 +197,8 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
             check_square_release(users.n_features, users.n_features, "PrivateFedRepClassifier")
         kind, (budget, users) = ClassHeads(tuple(self.classes_.tolist())), self._declared(users)
         model = class_recipe(users, len(self.classes_), self.n_rounds, budget, gate, self.verbose)
-        statement = Statement.of_fit(
-            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=0, loss="logistic",
-            classes=len(self.classes_),
-        )  # fmt: skip
+        public = {"rank": 0, "loss": "logistic", "classes": len(self.classes_)}
+        statement = self._statement(gate, "Private FedRep", budget, users, **public)
         return Billboard(
             embedding=np.zeros((users.n_features, 0)),
             mean=None,

@@ -5,7 +5,6 @@ from typing import Any, Literal
 
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
-from commonground.billboard.statement import Statement
 from commonground.data.population import Population
 from commonground.engines.device import on_device
 from commonground.errors import InputError, check_count
@@ -168,11 +167,8 @@ class PrivateFedRep(PersonalModel):
         users = on_device(users, self.device)
         model = self._recipe(users, budget, gate, start)
         pays = None if users.sparse or not model.rank else sharing_pays(users, model.rank, budget)
-        built_on = {} if start is None else {"start": start.fingerprint}
-        statement = Statement.of_fit(
-            gate, "Private FedRep", self.recipe, budget, users, budgets=self._personal, rank=model.rank, loss=self.loss,
-            **built_on,
-        )  # fmt: skip
+        public = {"rank": model.rank, "loss": self.loss} | ({} if start is None else {"start": start.fingerprint})
+        statement = self._statement(gate, "Private FedRep", budget, users, **public)
         return Billboard(
             embedding=model.embedding,
             mean=model.coef,
