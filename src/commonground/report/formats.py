@@ -84,7 +84,7 @@ def card(board: Any) -> str:
             + ".",
         ]
     lines += ["", "## Checklist", "", "| question | answer |", "|---|---|"]
-    lines += [f"| {markdown(question)} | {markdown(answer)} |" for _, question, answer in answers(s, False)]
+    lines += [f"| {markdown(question)} | {markdown(answer)} |" for question, answer in answers(s, False)]
     lines += ["", f"SHA-256 of the arrays: {board.fingerprint}", ""]
     return "\n".join(lines)
 
