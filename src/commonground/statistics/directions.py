@@ -19,10 +19,9 @@ from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.kernels.lanes import LANES, pointer
 from commonground.statistics.kernels.linear import add_moment, centre_in_place, solve_in_place
 from commonground.statistics.kernels.person import FAST, gram_of
-from commonground.statistics.sparse_features import sparse_energy_counts
+from commonground.statistics.sparse_features import parts_within, sparse_energy_counts
 from commonground.statistics.statistic import Flag, Frame, SharedModel, Statistic
 
-_LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
 _RIDGE = 0.05  # of the mean eigenvalue: labels are noisy, and a near-singular Gram matrix would amplify that
 
 
@@ -111,24 +110,6 @@ class Directions(Statistic[DirectionSums]):
         return directions
 
 
-@kernel(error_model="numpy")
-def _within(directions, subspace):  # type: ignore[no-untyped-def]
-    """Each row by the same additions wherever it stands, then of norm one; zero where next to nothing lies within."""
-    n, (d, r) = directions.shape[0], subspace.shape
-    within = np.zeros((n, r))
-    for j in range(n):
-        for a in range(d):
-            for c in range(r):
-                within[j, c] += directions[j, a] * subspace[a, c]
-        norm = 0.0
-        for c in range(r):
-            norm += within[j, c] * within[j, c]
-        norm = math.sqrt(norm)
-        for c in range(r):
-            within[j, c] = within[j, c] / norm if norm > _LEAST_WITHIN else 0.0 * within[j, c]
-    return within
-
-
 @dataclass(frozen=True, eq=False)
 class DirectionsWithin(Directions):
     """The same for the parts of people's directions within a (d, r) subspace, each again of norm one."""
@@ -138,7 +119,7 @@ class DirectionsWithin(Directions):
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> DirectionSums:
 
         def of_chunk(some: Block) -> DirectionSums:
-            return DirectionSums.of(_within(self._of_people(some), self.subspace), some.person_weights)
+            return DirectionSums.of(parts_within(self._of_people(some), self.subspace), some.person_weights)
 
         return sum_over_chunks(block, of_chunk, coordinates)
 

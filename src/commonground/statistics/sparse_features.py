@@ -1,5 +1,6 @@
 """Which features people with sparse rows have, and how large they are."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +9,12 @@ from scipy import sparse
 
 from commonground.clipping.grid import CHUNK, N_BINS, bins_of
 from commonground.clipping.sums import DirectionSums, FeatureShares, SizeCounts
+from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.kernels.products import row_products
 from commonground.statistics.statistic import SharedModel, Statistic
+
+_LEAST_WITHIN = 1e-6  # of a direction's norm: what is left of less is rounding
 
 
 def _sum_per_person(block: Block, X: sparse.csr_array) -> sparse.csr_array:
@@ -48,17 +52,37 @@ class FeatureFrequencies(Statistic[FeatureShares]):
         return FeatureShares.of(energies, block.person_weights)
 
 
+@kernel(error_model="numpy")
+def parts_within(directions, subspace):  # type: ignore[no-untyped-def]
+    """Each row by the same additions wherever it stands, then of norm one; zero where next to nothing lies within."""
+    n, (d, r) = directions.shape[0], subspace.shape
+    within = np.zeros((n, r))
+    for j in range(n):
+        for a in range(d):
+            for c in range(r):
+                within[j, c] += directions[j, a] * subspace[a, c]
+        norm = 0.0
+        for c in range(r):
+            norm += within[j, c] * within[j, c]
+        norm = math.sqrt(norm)
+        for c in range(r):
+            within[j, c] = within[j, c] / norm if norm > _LEAST_WITHIN else 0.0 * within[j, c]
+    return within
+
+
 @dataclass(frozen=True, eq=False)
 class SparseDirections(Statistic[DirectionSums]):
     """Σ_j u_j u_jᵀ over people, u_j the direction of X_jᵀ r_j on some features, r_j what the shared part leaves of her labels.
 
-    For one-hot rows it is what ``Directions`` gives of those features, in time and memory of the non-zeros.
+    For one-hot rows it is what ``Directions`` gives of those features, in time and memory of the non-zeros; with a ``subspace``
+    (features, r), what ``DirectionsWithin`` gives.
     """
 
     gives = DirectionSums
     takes_no_directions = True
     model: SharedModel
     features: np.ndarray  # positions
+    subspace: np.ndarray | None = None
 
     def of(self, block: Block) -> DirectionSums:
         model, m = self.model, np.diff(block.offsets)
@@ -77,6 +101,7 @@ class SparseDirections(Statistic[DirectionSums]):
                 norms = np.sqrt((rows * rows).sum(axis=1))
                 usual = (norms > 1e-100) & (norms < np.inf)
                 rows = np.where(usual[:, None], rows / np.where(usual, norms, 1.0)[:, None], 0.0)
+                rows = rows if self.subspace is None else parts_within(rows, self.subspace)
                 part = DirectionSums.of(rows, block.person_weights[people])
                 total = part if total is None else total + part
         assert total is not None  # a block has people

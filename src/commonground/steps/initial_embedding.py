@@ -7,16 +7,18 @@ shared can be read off it, as its noise is known: post-processing, and free.
 shared ones; within the rest, people's directions have lost most of their noise, and there are fewer numbers to be noised.
 """
 
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 
-from commonground.clipping.sums import from_symmetric_half
+from commonground.clipping.sums import DirectionSums, from_symmetric_half
 from commonground.data.population import Population
 from commonground.denoise.spectra import log_likelihood, visible_rank
 from commonground.gate import Gate
 from commonground.statistics.directions import Directions, DirectionsWithin
-from commonground.statistics.statistic import SharedModel
+from commonground.statistics.sparse_features import SparseDirections
+from commonground.statistics.statistic import SharedModel, Statistic
 
 # Several looks: the share of the budget of each, and of all directions that the next one looks at.
 LOOKS = ((0.48, 0.5), (0.3, 0.2), (0.22, None))
@@ -32,21 +34,49 @@ def release_initial_embedding(
     return np.ascontiguousarray(Q[:, -k:])
 
 
-def release_direction_moment(users: Population, model: SharedModel, gate: Gate, mu: float) -> tuple[np.ndarray, float]:
-    """Σ_j u_j u_jᵀ, (d, d), and the standard deviation of the noise in its symmetric half."""
-    half = gate.release(users.sum(Directions(model)).bounded("initial embedding"), mu)
-    return from_symmetric_half(half.value, users.n_features), half.noise_std
+def release_direction_moment(
+    users: Population, model: SharedModel, gate: Gate, mu: float, features: np.ndarray | None = None
+) -> tuple[np.ndarray, float]:
+    """Σ_j u_j u_jᵀ, (d, d), and the standard deviation of the noise in its symmetric half; of sparse rows, for ``features``."""
+    half = gate.release(users.sum(_directions(users, model, features)).bounded("initial embedding"), mu)
+    return from_symmetric_half(half.value, _size(users, features)), half.noise_std
 
 
-def release_embedding_in_looks(users: Population, rank: int, model: SharedModel, gate: Gate, mu: float) -> np.ndarray:
-    """The top-k eigenvectors of what several looks say together, (d, k)."""
-    d = users.n_features
+def release_embedding_in_looks(
+    users: Population,
+    rank: int,
+    model: SharedModel,
+    gate: Gate,
+    mu: float,
+    features: np.ndarray | None = None,
+    repaired: Callable[[np.ndarray, int, float], np.ndarray] | None = None,
+) -> np.ndarray:
+    """The top-k eigenvectors of what several looks say together, (d, k); of sparse rows, for ``features``.
+
+    ``repaired``: what is made of the first look's moment, given the rank and its noise, before it is believed.
+    """
+    d = _size(users, features)
     evidence, subspace = np.zeros((d, d)), np.eye(d)
     for look, (share, kept) in enumerate(LOOKS):
-        asked = Directions(model) if look == 0 else DirectionsWithin(model, subspace)
+        asked = _directions(users, model, features, subspace if look else None)
         half = gate.release(users.sum(asked).bounded(f"initial embedding, look {look + 1}"), mu * share**0.5)
         moment = from_symmetric_half(half.value, subspace.shape[1])
+        if repaired is not None and look == 0:
+            moment = repaired(moment, rank, half.noise_std)
         evidence += subspace @ log_likelihood(moment, rank, half.noise_std, users.total_weight) @ subspace.T
         directions = max(2 * rank, round(kept * d)) if kept else rank
         subspace = np.ascontiguousarray(np.linalg.eigh(evidence)[1][:, -directions:])
     return subspace
+
+
+def _size(users: Population, features: np.ndarray | None) -> int:
+    return users.n_features if features is None or not users.sparse else len(features)
+
+
+def _directions(
+    users: Population, model: SharedModel, features: np.ndarray | None, subspace: np.ndarray | None = None
+) -> Statistic[DirectionSums]:
+    """Everybody's own direction, or the part of it within a subspace."""
+    if users.sparse:
+        return SparseDirections(model, np.arange(users.n_features) if features is None else features, subspace)
+    return Directions(model) if subspace is None else DirectionsWithin(model, subspace)

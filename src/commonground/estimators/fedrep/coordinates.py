@@ -45,7 +45,9 @@ class Coordinates:
     looked_at: Population  # those of them whom looks at a few numbers take: everybody, or a random part of many
     transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
     centre: np.ndarray | None
-    groups: np.ndarray  # (d,) int: features that about as many people have, up to a factor of four, share a number
+    groups: (
+        np.ndarray
+    )  # (d,) int: features that about as many people have share a number, from 0 on; steps of factor four
     popular: np.ndarray  # positions of those that a first embedding is made on
     careful: np.ndarray | float = 1.0  # (d,) by which steps are multiplied: less where a feature varies more than most
 
@@ -100,13 +102,13 @@ def release_coordinates(
     shares = counts / max(float(released.value.sum()), noise * len(counts) ** 0.5)
     # On this scale one step fits all features, and the error that noise of one size leaves in predictions is the least.
     scales = 1.0 / np.sqrt(len(shares) * shares)
-    groups = np.floor(np.log2(shares) / 2).astype(int)
+    groups = np.floor(np.log2(shares.max() / shares) / 2).astype(int)
     popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
     # The floor leaves rare ones small, and so the average; steps of that curvature would overshoot for popular ones.
     varies = np.maximum(released.value, 0.0) / counts
     careful = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
     seen = users.scaled(scales)
-    return Coordinates(seen, seen, scales, None, groups - groups.min(), popular, careful)
+    return Coordinates(seen, seen, scales, None, groups, popular, careful)
 
 
 def _scales_and_centre(

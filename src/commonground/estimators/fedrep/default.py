@@ -23,21 +23,26 @@ from functools import partial
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.clipping.sums import BinnedSums, from_symmetric_half
+from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share, sure_share
 from commonground.denoise.spectra import visible_rank, without_single_features
 from commonground.estimators.fedrep.coordinates import Coordinates, release_coordinates
-from commonground.estimators.fedrep.default_plan import FIRST_ROUNDS, FitSettings, later_rounds, plan_for
+from commonground.estimators.fedrep.default_plan import (
+    FIRST_ROUNDS,
+    FitSettings,
+    hardly_visible,
+    later_rounds,
+    plan_for,
+)
 from commonground.estimators.fedrep.first_model import HiddenByNoise, release_first_model
 from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import SignedLabels
-from commonground.statistics.directions import Directions
 from commonground.statistics.posterior import PosteriorGradients
-from commonground.statistics.sparse_features import SparseDirections
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.initial_embedding import release_direction_moment, release_embedding_in_looks
 from commonground.steps.prior import FIRST_DOUBT, curvature_at, orthonormal, release_better_prior, with_directions
 from commonground.steps.rounds import Clip, ClippedGradient, locate_sizes
 from commonground.steps.rows import release_full_rows
@@ -72,7 +77,8 @@ def default_recipe(
             model, hidden = seen.from_features(asked.start), HiddenByNoise()
         # The likelihood's curvature for a row's worth of gradient, on average over features; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if asked.log_odds else 1.0)
-        fit = Training(asked, seen, full_rows, energy, curvature, gate, mu, advance)
+        hidden_directions = hardly_visible(users, asked.rank, budget.mu)
+        fit = Training(asked, seen, full_rows, energy, curvature, hidden_directions, gate, mu, advance)
         model, mean_clip = fit.first_mean(model)
         if asked.rank == 0:
             model = fit.first_looks(model, "prior", FIRST_DOUBT)
@@ -107,6 +113,7 @@ class Training:
     full_rows: float  # rows, from which on a person counts in full
     energy: float  # E x², the variance of a feature in these coordinates
     curvature: float  # by which a gradient of one person changes with the model
+    hardly_visible: bool  # directions are, beside the noise
     gate: Gate
     mu: dict[str, float]  # name of a share → cost of one of its releases
     advance: Callable[[], None]  # of the progress bar, by one round
@@ -152,20 +159,23 @@ class Training:
     def first_embedding(self, model: SharedModel) -> SharedModel:
         """The model with the top-k eigenvectors of the released moment of everybody's own direction, on popular features.
 
-        None where the rank is to be found and none stands out of the noise.
+        Without any where the rank is to be found and none stands out of the noise.
         """
         users, popular, rank = self.first_asked, self.seen.popular, self.asked.rank
         bare = replace(_as_labels(model), spread=None)
-        asked = SparseDirections(bare, popular) if users.sparse else Directions(bare)
-        released = self.gate.release(users.sum(asked).bounded("initial embedding"), self.mu["init"])
-        moment = from_symmetric_half(released.value, len(popular))
-        if isinstance(rank, str):
-            rank = visible_rank(np.linalg.eigvalsh(moment), released.noise_std, users.total_weight)
-        if not rank:
-            return model
+        if self.hardly_visible and isinstance(rank, int):
+            found = release_embedding_in_looks(
+                users, rank, bare, self.gate, self.mu["init"], popular, without_single_features
+            )
+        else:
+            moment, noise_std = release_direction_moment(users, bare, self.gate, self.mu["init"], popular)
+            if isinstance(rank, str):
+                rank = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight)
+            if not rank:
+                return model
+            found = np.linalg.eigh(without_single_features(moment, rank, noise_std))[1][:, -rank:]
         directions = np.zeros((users.n_features, rank))
-        vectors = np.linalg.eigh(without_single_features(moment, rank, released.noise_std))[1]
-        directions[popular] = vectors[:, -rank:]
+        directions[popular] = found
         return with_directions(model, directions, self.curvature)
 
     def first_looks(self, model: SharedModel, name: str, doubt: float) -> SharedModel:
@@ -180,7 +190,7 @@ class Training:
         if self.asked.n_rounds:
             return self.stage(now, range(self.asked.n_rounds), 1.0).model
         now = self.stage(now, range(FIRST_ROUNDS), 0.5)
-        later = later_rounds(model.noise, now.model.noise)
+        later = later_rounds(model.noise, now.model.noise, self.hardly_visible)
         return self.stage(now, range(FIRST_ROUNDS, FIRST_ROUNDS + later), 0.5).model
 
     def stage(self, now: Progress, rounds: range, part: float) -> Progress:
