@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from commonground.cli import options
-from commonground.cli.lazy import new_app, putting_off
+from commonground.cli.lazy import loading, new_app, putting_off
 from commonground.cli.options import nothing_printed_yet, print_json, print_json_error, rank_in
 from commonground.errors import (
     CommongroundError,
@@ -123,13 +123,14 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
-    from commonground.billboard.board import Billboard
-    from commonground.billboard.signing import SigningKey
-    from commonground.cli import train as training
-    from commonground.cli.first_look import look_at_people
-    from commonground.cli.ledger import population_for_training
-    from commonground.cli.models import opened
-    from commonground.cli.tables import people_of_table
+    with loading():
+        from commonground.billboard.board import Billboard
+        from commonground.billboard.signing import SigningKey
+        from commonground.cli import train as training
+        from commonground.cli.first_look import look_at_people
+        from commonground.cli.ledger import population_for_training
+        from commonground.cli.models import opened
+        from commonground.cli.tables import people_of_table
 
     key = SigningKey.of(sign)  # before anything is spent
     old = None if start is None else Billboard.load(start)
