@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from commonground.data.first_look import all_rows, constant_label, label_in_words, look_at_ids, look_for_constants
+from commonground.data.first_look import all_rows, constant_label, label_in_words, look_at_columns, look_at_ids
 from commonground.data.population import Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 
@@ -49,6 +49,10 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
             PrivacyWarning,
             stacklevel=2,
         )
+    if people.n_users < 2:
+        raise InputError(
+            "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
+        )
     if not people.rows_are_here:
         return
     look_at_ids(people)
@@ -58,7 +62,7 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
     if finding := constant_label(people, block):
         raise InputError(finding)
     _look_at_classes(people, block.y, model)
-    look_for_constants(people, block)
+    look_at_columns(people, block)
     if model in HEADS_BY_OWN_ROWS_ALONE:
         look_at_rows(people, int(estimator.rank) + int(estimator.fit_intercept), f"--model {model}")
 
