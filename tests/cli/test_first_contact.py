@@ -749,6 +749,47 @@ def test_another_unit_at_predict_is_told_where_there_is_a_range(run: Run, visits
     assert told not in run(*predict)[2], "empty cells are in no unit"
 
 
+def test_another_unit_is_told_without_a_range_where_it_makes_the_difference(run: Run) -> None:
+    """Nothing of the features is kept on the board; what it says of labels tells when answers are absurd."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(400), 8)
+    frame = pd.DataFrame(rng.standard_normal((3200, 3)), columns=["a", "b", "c"])
+    frame = frame.assign(
+        user_id=person, y=frame.a - frame.b + rng.standard_normal(400)[person] + rng.standard_normal(3200)
+    )
+    frame.to_csv("t.csv", index=False)
+    frame.assign(a=frame.a * 1000).to_csv("millimetres.csv", index=False)
+    frame.assign(y=frame.y * 1000).to_csv("grams.csv", index=False)
+    assert run("train", "t.csv", "--epsilon", 2, "--out", "b")[0] == 0
+    heads = ("--heads", "h.parquet", "--out", "p.csv")
+    assert "warning" not in run("personalize", "b", "t.csv", "--out", "h.parquet")[2]
+    assert "warning" not in run("predict", "b", "t.csv", *heads)[2]
+    assert "warning" not in run("predict", "b", "t.csv", "--out", "p.csv")[2]
+    for asked in (("predict", "b", "millimetres.csv", *heads), ("predict", "b", "millimetres.csv", "--out", "p.csv")):
+        assert "times as far apart as labels lie" in run(*asked)[2]
+    assert "times as far apart as labels lie" in run("personalize", "b", "millimetres.csv", "--out", "h2.parquet")[2]
+    assert "hundreds of times farther from" in run("personalize", "b", "grams.csv", "--out", "h2.parquet")[2]
+
+
+def test_a_delta_that_protects_nobody_is_told_by_a_dry_run(run: Run, plain: pd.DataFrame) -> None:
+    plain.to_csv("t.csv", index=False)
+    assert "larger than 1/(number of people)" in run(*LOOK, "--delta", 0.1)[2]
+
+
+def test_an_evaluation_whose_limit_lies_below_most_errors_says_so(run: Run, visits: pd.DataFrame) -> None:
+    run(*TRAIN, "--epsilon", 3)
+    evaluate = ("evaluate", "board", "visits.csv", "--epsilon", 50)
+    assert "Most of them reach it" in " ".join(run(*evaluate, "--clip", 0.05)[1].split())
+    assert "Most of them reach it" not in " ".join(run(*evaluate, "--clip", 4)[1].split())
+
+
+def test_the_statement_lists_releases_without_broken_words(run: Run, visits: pd.DataFrame) -> None:
+    run(*TRAIN)
+    table = run("statement", "board")[1].partition("Releases, in order")[2]
+    assert "Gaussian, std" in table
+    assert "…" not in table
+
+
 def test_pandas_missing_cells_are_missing_and_classes_are_told_as_they_are_written(plain: pd.DataFrame) -> None:
     frame = plain[["a", "b"]].astype("Float64")
     frame.loc[3, "b"] = pd.NA

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 app = new_app()
 to_people = Console(stderr=True)
+GAUSSIAN = "Gaussian, std "  # how such noise is described
 WARNINGS = (
     PrivacyWarning,
     RecipeWarning,
@@ -195,13 +196,18 @@ def statement(
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
         releases = RichTable(title="Releases, in order", padding=(0, 0, 0, 0))
-        for heading in ("what", "numbers", "sensitivity", "noise", "cost", "share of μ²"):
-            releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
+        of_one_kind = all(event.noise.startswith(GAUSSIAN) for event in board.statement.events)  # then said once
+        told = ("Gaussian, std", "cost μ") if of_one_kind else ("noise", "cost")
+        for heading in ("what", "numbers", "sensitivity", *told, "% of μ²"):
+            releases.add_column(heading, justify="left" if heading == "what" else "right")
         total = sum(event.cost.mu**2 for event in board.statement.events)
         for event in board.statement.events:
             share = f"{event.cost.mu**2 / total:.1%}" if event.cost.mu else "–"
+            noise, cost = event.noise, str(event.cost)
+            if of_one_kind:
+                noise, cost = noise.removeprefix(GAUSSIAN), cost.removeprefix("μ = ")
             count = f"1 of {event.entries:,}" if event.chooses else f"{event.entries:,}"
-            cells = count, f"{event.sensitivity:.4g}", event.noise, str(event.cost), share
+            cells = count, f"{event.sensitivity:.4g}", noise, cost, share
             releases.add_row(escape(event.name), *map(escape, cells))
         Console().print(releases)
 

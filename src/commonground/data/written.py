@@ -9,7 +9,7 @@ from collections.abc import Sequence
 MOST_VALUES = 1_000  # the most frequent ones are looked at
 MOSTLY = 0.8  # of different values: numbers, where the others stand for something that is none
 
-_NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?", re.IGNORECASE)
+_NUMBER = re.compile(r"[-+]?((\d+\.?\d*|\.\d+)(e[-+]?\d+)?|inf|infinity)", re.IGNORECASE)
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+")
 _COMMA_AND_THREE = re.compile(r"[-+]?[1-9]\d{0,2},\d{3}")
 # Thousands apart by commas, blanks or apostrophes; signs of money or a percent sign on either side; brackets for a loss.
