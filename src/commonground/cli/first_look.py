@@ -83,7 +83,7 @@ def look_at_answers(board: Billboard, scores: np.ndarray) -> None:
     apart = float(np.median(np.abs(scores - np.median(scores))))
     if apart > FAR_APART * width:
         warnings.warn(
-            f"answers lie {apart / width:,.0f} times as far apart as labels lie about a person's own model, as the board has it. Are "
+            f"answers lie {apart / width:,.0f} times as far apart as labels lie about a person's own model, by the board. Are "
             "features in the same units as in training? A range in the schema would hold them.",
             TableWarning,
             stacklevel=3,
