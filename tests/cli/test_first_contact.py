@@ -388,8 +388,14 @@ def test_a_european_spreadsheet_is_told_what_to_do(run: Run, plain: pd.DataFrame
     plain.to_csv("t.csv", index=False, decimal=",")
     code, _, err = run(*LOOK)
     assert (code, "'a' holds numbers with a decimal comma" in err, "'y' holds numbers" in err) == (2, True, True)
-    assert run("schema", "t.csv", "--user", "who", "--label", "y", "--out", "s.toml")[0] == 0
-    assert "numbers with a decimal comma" in Path("s.toml").read_text(encoding="utf-8")
+    code, _, err = run("schema", "t.csv", "--user", "who", "--label", "y", "--out", "s.toml")
+    assert (code, "'y', the label, holds numbers with a decimal comma" in err) == (2, True), (
+        "not a class for each number"
+    )
+    plain.assign(a=plain.a.map("{:.3f}".format).str.replace(".", ",")).to_csv("t.csv", index=False)
+    code, out, _ = run("schema", "t.csv", "--user", "who", "--label", "y", "--out", "s.toml")
+    assert (code, "Ignored: a, numbers with a decimal comma" in out) == (0, True)
+    assert 'role = "ignore"  # numbers with a decimal comma' in Path("s.toml").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -399,6 +405,8 @@ def test_a_european_spreadsheet_is_told_what_to_do(run: Run, plain: pd.DataFrame
         ("t.csv", b"PK\x03\x04\x14\x00\x00\x00\n\xff\xfe,1\n", "Excel workbook: save the sheet as CSV"),
         ("t.csv", b"\x1f\x8b\x08\x00,,\n1,2\n", "name it .csv.gz"),
         ("t.csv", b"PAR1,a\n1\n1,2\n", "name it .parquet"),
+        ("t.csv", "user_id,a,y\n1,2,3\n".encode("utf-16"), "iconv -f utf-16"),
+        ("t.csv", b"# exported on Monday\nuser_id,a,y\n1,2,3\n", "a title or a comment, take it away"),
     ],
 )
 def test_a_file_that_is_something_else_is_called_by_its_name(run: Run, name: str, content: bytes, says: str) -> None:
@@ -412,6 +420,78 @@ def test_all_names_that_are_wrong_at_once_and_which_were_meant(run: Run, plain: 
     asked = ("train", "t.csv", "--user", "WHO", "--label", "Y", "--features", "A, bb", "--out", "board")
     code, _, err = run(*asked)
     assert (code, "no column 'WHO', 'Y', 'A', 'bb'" in err, "Did you mean 'who', 'y', 'a'" in err) == (2, True, True)
+
+
+def written(how: str, plain: pd.DataFrame) -> pd.Series:
+    """Column a as text, as forms and spreadsheets have it."""
+    some = np.arange(len(plain)) % 40 == 3
+    days = pd.to_datetime("2020-01-01") + pd.to_timedelta(np.arange(len(plain)), unit="D")
+    return {
+        "money": (plain.a * 1e4).map("${:,.2f}".format),
+        "percent": (plain.a * 10).map("{:.0f}%".format),
+        "unit": plain.a.map("{:.1f} cm".format),
+        "thousands": (plain.a.abs() * 1e3 + 1e3).map("{:,.0f}".format),
+        "a word": plain.a.round(2).astype(str).mask(some, "unknown"),
+        "an error": plain.a.round(2).astype(str).mask(some, "#DIV/0!"),
+        "european date": pd.Series(days.strftime("%d.%m.%Y")),
+        "american date": pd.Series(days.strftime("%m/%d/%y %H:%M")),
+        "date in words": pd.Series(days.strftime("%d %b %Y")),
+    }[how]
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [
+        ("money", "write the numbers alone"),
+        ("percent", "write the numbers alone"),
+        ("unit", "write the numbers alone"),
+        ("thousands", "a comma before three digits"),
+        ("a word", "numbers, and text in some cells"),
+        ("an error", "numbers, and text in some cells"),
+        ("european date", "dates that are not written as 2020-01-31"),
+        ("american date", "dates that are not written as 2020-01-31"),
+        ("date in words", "dates that are not written as 2020-01-31"),
+    ],
+)
+def test_numbers_and_dates_that_were_written_as_text_are_no_categories(
+    run: Run, plain: pd.DataFrame, how: str, says: str
+) -> None:
+    plain.assign(a=written(how, plain)).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "'a' holds" in err, says in err) == (2, True, True), err
+    code, out, _ = run("schema", "t.csv", "--user", "who", "--label", "y", "--out", "s.toml")
+    assert (code, "Ignored: a, " in out, says in out) == (0, True, True), "told, and no category of 600 values"
+    plain.assign(y=written(how, plain)).to_csv("t.csv", index=False)
+    code, _, err = run("schema", "t.csv", "--user", "who", "--label", "y", "--out", "s2.toml")
+    assert (code, says in err, Path("s2.toml").exists()) == (2, True, False)
+
+
+def test_numbers_that_stand_for_a_missing_cell_and_the_label_as_a_feature_are_told(
+    run: Run, plain: pd.DataFrame
+) -> None:
+    some = np.arange(len(plain)) % 40 == 3
+    plain.assign(a=plain.a.mask(some, -999), b=plain.y).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "rows by column: 'a' 15." in err, "'b': the label again" in err) == (0, True, True), err
+    plain.assign(a=np.arange(600) % 60 + 20, c=np.arange(600) % 10).to_csv("t.csv", index=False)
+    assert "missing cell" not in run(*LOOK, "--any-scales")[2], "99 and 9 among their like are numbers"
+
+
+def test_ids_that_a_spreadsheet_has_shortened_are_told(run: Run, plain: pd.DataFrame) -> None:
+    numbers = 1_000_000_000_000 + 7_000_000_001 * np.repeat(np.arange(100), 6)
+    plain.assign(who=[f"{number:.2E}" for number in numbers]).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "ids are written like 1.23E+15" in err, "several people may have become one" in err) == (
+        0,
+        True,
+        True,
+    )
+
+
+def test_one_person_is_told_before_anything_else_of_her_table(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(who="p1", a=plain.a * 1e6).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, "there is only one person" in err) == (2, True)
 
 
 def test_nested_cells_are_no_text_to_encode(run: Run, plain: pd.DataFrame) -> None:
@@ -667,6 +747,47 @@ def test_another_unit_at_predict_is_told_where_there_is_a_range(run: Run, visits
     assert told not in run(*predict)[2]
     visits.assign(age=np.nan).to_csv("asked.csv", index=False)
     assert told not in run(*predict)[2], "empty cells are in no unit"
+
+
+def test_another_unit_is_told_without_a_range_where_it_makes_the_difference(run: Run) -> None:
+    """Nothing of the features is kept on the board; what it says of labels tells when answers are absurd."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(400), 8)
+    frame = pd.DataFrame(rng.standard_normal((3200, 3)), columns=["a", "b", "c"])
+    frame = frame.assign(
+        user_id=person, y=frame.a - frame.b + rng.standard_normal(400)[person] + rng.standard_normal(3200)
+    )
+    frame.to_csv("t.csv", index=False)
+    frame.assign(a=frame.a * 1000).to_csv("millimetres.csv", index=False)
+    frame.assign(y=frame.y * 1000).to_csv("grams.csv", index=False)
+    assert run("train", "t.csv", "--epsilon", 2, "--out", "b")[0] == 0
+    heads = ("--heads", "h.parquet", "--out", "p.csv")
+    assert "warning" not in run("personalize", "b", "t.csv", "--out", "h.parquet")[2]
+    assert "warning" not in run("predict", "b", "t.csv", *heads)[2]
+    assert "warning" not in run("predict", "b", "t.csv", "--out", "p.csv")[2]
+    for asked in (("predict", "b", "millimetres.csv", *heads), ("predict", "b", "millimetres.csv", "--out", "p.csv")):
+        assert "times as far apart as labels lie" in run(*asked)[2]
+    assert "times as far apart as labels lie" in run("personalize", "b", "millimetres.csv", "--out", "h2.parquet")[2]
+    assert "hundreds of times farther from" in run("personalize", "b", "grams.csv", "--out", "h2.parquet")[2]
+
+
+def test_a_delta_that_protects_nobody_is_told_by_a_dry_run(run: Run, plain: pd.DataFrame) -> None:
+    plain.to_csv("t.csv", index=False)
+    assert "larger than 1/(number of people)" in run(*LOOK, "--delta", 0.1)[2]
+
+
+def test_an_evaluation_whose_limit_lies_below_most_errors_says_so(run: Run, visits: pd.DataFrame) -> None:
+    run(*TRAIN, "--epsilon", 3)
+    evaluate = ("evaluate", "board", "visits.csv", "--epsilon", 50)
+    assert "Most of them reach it" in " ".join(run(*evaluate, "--clip", 0.05)[1].split())
+    assert "Most of them reach it" not in " ".join(run(*evaluate, "--clip", 4)[1].split())
+
+
+def test_the_statement_lists_releases_without_broken_words(run: Run, visits: pd.DataFrame) -> None:
+    run(*TRAIN)
+    table = run("statement", "board")[1].partition("Releases, in order")[2]
+    assert "Gaussian, std" in table
+    assert "…" not in table
 
 
 def test_pandas_missing_cells_are_missing_and_classes_are_told_as_they_are_written(plain: pd.DataFrame) -> None:

@@ -46,6 +46,7 @@ def test_ids_that_differ_by_blanks_are_refused(make: Any) -> None:
         ({"user_id": ids_with("P1", "p2", "p2")}, PrivacyWarning, "capital letters alone"),
         ({"user_id": ids_with()}, PrivacyWarning, "everybody has exactly one row"),
         ({"y": 3.0}, TableWarning, "the same in every row: there is nothing to learn"),
+        ({"age": [*range(20, 107), 999, 999, 999]}, TableWarning, "stand for a missing cell; rows by column: 'age' 3"),
         ({"same": 1.5}, TableWarning, "the same in every row: 'same'. Such a column only adds noise"),
     ],
 )
@@ -56,6 +57,22 @@ def test_what_is_hardly_meant_is_a_warning_at_the_callers_line(make: Any, column
         make(frame)
     assert len(told) == 1
     assert told[0].filename == __file__
+
+
+def test_frames_whose_rows_lie_in_another_order_are_told() -> None:
+    """Rows are matched by place, as scikit-learn does; an index in another order says that they should not be."""
+    frame = table()
+    with pytest.warns(TableWarning, match=r"X and y have the same index in another order.*give y.loc\[X.index\]"):
+        cg.Users.from_arrays(frame[["a"]], frame.y.sample(frac=1.0, random_state=0), frame.user_id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        part = frame.iloc[30:]
+        cg.Users.from_arrays(part[["a"]], part.y.reset_index(drop=True), part.user_id)  # another index altogether
+
+
+def test_a_column_that_is_the_index_is_told() -> None:
+    with pytest.raises(InputError, match=r"'user_id' is the frame's index.*reset_index\(\)"):
+        cg.Users.from_table(table().set_index("user_id"))
 
 
 def test_what_looks_like_an_id_is_refused_in_a_table_and_warned_of_in_a_frame_of_chosen_columns() -> None:

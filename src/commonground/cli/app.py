@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.table import Table as RichTable
 
 from commonground.cli import options
-from commonground.cli.lazy import new_app, putting_off
+from commonground.cli.lazy import loading, new_app, putting_off
 from commonground.cli.options import nothing_printed_yet, print_json, print_json_error, rank_in
 from commonground.errors import (
     CommongroundError,
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 app = new_app()
 to_people = Console(stderr=True)
+GAUSSIAN = "Gaussian, std "  # how such noise is described
 WARNINGS = (
     PrivacyWarning,
     RecipeWarning,
@@ -123,13 +124,14 @@ def train(
     as_json: options.AsJson = False,
 ) -> None:
     """Learn the shared part from everybody's rows and publish it as a billboard."""
-    from commonground.billboard.board import Billboard
-    from commonground.billboard.signing import SigningKey
-    from commonground.cli import train as training
-    from commonground.cli.first_look import look_at_people
-    from commonground.cli.ledger import population_for_training
-    from commonground.cli.models import opened
-    from commonground.cli.tables import people_of_table
+    with loading():
+        from commonground.billboard.board import Billboard
+        from commonground.billboard.signing import SigningKey
+        from commonground.cli import train as training
+        from commonground.cli.first_look import look_at_people
+        from commonground.cli.ledger import population_for_training
+        from commonground.cli.models import opened
+        from commonground.cli.tables import people_of_table
 
     key = SigningKey.of(sign)  # before anything is spent
     old = None if start is None else Billboard.load(start)
@@ -194,13 +196,18 @@ def statement(
     _show_statement(board, as_json, billboard)
     if not as_json and board.statement.events:
         releases = RichTable(title="Releases, in order", padding=(0, 0, 0, 0))
-        for heading in ("what", "numbers", "sensitivity", "noise", "cost", "share of μ²"):
-            releases.add_column(heading, justify="left" if heading == "what" else "right", no_wrap=heading == "what")
+        of_one_kind = all(event.noise.startswith(GAUSSIAN) for event in board.statement.events)  # then said once
+        told = ("Gaussian, std", "cost μ") if of_one_kind else ("noise", "cost")
+        for heading in ("what", "numbers", "sensitivity", *told, "% of μ²"):
+            releases.add_column(heading, justify="left" if heading == "what" else "right")
         total = sum(event.cost.mu**2 for event in board.statement.events)
         for event in board.statement.events:
             share = f"{event.cost.mu**2 / total:.1%}" if event.cost.mu else "–"
+            noise, cost = event.noise, str(event.cost)
+            if of_one_kind:
+                noise, cost = noise.removeprefix(GAUSSIAN), cost.removeprefix("μ = ")
             count = f"1 of {event.entries:,}" if event.chooses else f"{event.entries:,}"
-            cells = count, f"{event.sensitivity:.4g}", event.noise, str(event.cost), share
+            cells = count, f"{event.sensitivity:.4g}", noise, cost, share
             releases.add_row(escape(event.name), *map(escape, cells))
         Console().print(releases)
 

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from commonground.cli.lazy import loading
 from commonground.cli.options import AsJson
 
 # By name, so that help loads nothing; tests/cli/test_start.py holds them against what there is.
@@ -55,7 +56,8 @@ def audit(
 
     Exit code 1: the claim is refuted. Not refuting it proves nothing; the guarantee rests on docs/guarantee.md.
     """
-    from commonground.cli.audit_run import audit as run
+    with loading():
+        from commonground.cli.audit_run import audit as run
 
     run(
         what, epsilon=epsilon, delta=delta, person=person, runs=runs, people=people, features=features, rank=rank,

@@ -5,15 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from commonground.data.first_look import all_rows, constant_label, label_in_words, look_at_ids, look_for_constants
+from commonground.billboard.board import Billboard
+from commonground.data.first_look import all_rows, constant_label, label_in_words, look_at_columns, look_at_ids
 from commonground.data.population import Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
+from commonground.heads.arithmetic import shared_scores
 
 MUCH = 20.0  # ε: odds of e^20, hundreds of millions to one
 TWO_CLASSES = ("classifier", "logistic", "margin")  # by --model
 NUMBERS = ("fedrep", "altmin", "huber", "subspace", "single", "level", "nonprivate")
 
 
+FAR_OFF = 1_000.0  # a squared error against what is expected of it, in the middle: thirty standard deviations
+FAR_APART = 300.0  # answers against labels about a person's own model: a model would explain all but a part in 100,000
 HEADS_BY_OWN_ROWS_ALONE = ("huber", "subspace")  # by --model: no prior is released that would hold a head of few rows
 # For each number in a head. With fewer rows, heads of 2 directions were no better than one number for everybody: 1,500 people,
 # 6 features, ε = 4; huber 2.6 at 4 rows, 1.24 at 6, 1.01 at 9, where that one number had 1.66, 1.23 and 1.55.
@@ -40,6 +44,52 @@ def look_at_rows(people: Population, numbers_each: int, what: str) -> None:
         )
 
 
+def look_at_labels(board: Billboard, people: Population) -> None:
+    """Warn where labels lie much farther from the shared answers, or nearer, than released spread and noise say: another unit?"""
+    block = all_rows(people)
+    if block is None or board.class_scores is not None:
+        return
+    shared = shared_scores(block.X, board.mean, board.intercept)
+    look_at_answers(board, shared)
+    if board.spread is None or board.noise is None or board.log_odds:
+        return
+    own = np.asarray(block.X @ board.embedding)
+    if board.fit_intercept:
+        own = np.column_stack([np.ones(len(own)), own])
+    expected = board.noise + ((own @ board.spread) * own).sum(axis=1)
+    surprise = float(np.median((block.y - shared) ** 2 / expected))
+    if not 1 / FAR_OFF < surprise < FAR_OFF:
+        how = "hundreds of times farther from" if surprise > 1 else "hundreds of times nearer to"
+        warnings.warn(
+            f"labels lie {how} the board's shared answers than the people it was trained on. Are features and labels in the same "
+            "units as in training, and is it the same label?",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
+def look_at_answers(board: Billboard, scores: np.ndarray) -> None:
+    """Warn where answers differ by hundreds of times what labels differ by about a person's own model: another unit?"""
+    if board.class_scores is not None:
+        return
+    if board.log_odds:
+        width = 1.0
+    elif board.spread is None or board.noise is None:
+        return
+    else:
+        S = board.spread
+        level = S[0, 0] - S[0, 1:] @ np.linalg.pinv(S[1:, 1:]) @ S[1:, 0] if board.fit_intercept else 0.0
+        width = float(np.sqrt(board.noise + max(level, 0.0)))
+    apart = float(np.median(np.abs(scores - np.median(scores))))
+    if apart > FAR_APART * width:
+        warnings.warn(
+            f"answers lie {apart / width:,.0f} times as far apart as labels lie about a person's own model, by the board. Are "
+            "features in the same units as in training? A range in the schema would hold them.",
+            TableWarning,
+            stacklevel=3,
+        )
+
+
 def look_at_people(people: Population, model: str, epsilon: float, estimator: Any) -> None:
     """Refuse what cannot be meant, warn of what is hardly meant; ε does not matter where people have budgets of their own."""
     if epsilon > MUCH and people.budgets is None and model not in ("own", "nonprivate"):
@@ -48,6 +98,10 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
             "rows as with any others. Common choices lie between 0.1 and 8.",
             PrivacyWarning,
             stacklevel=2,
+        )
+    if people.n_users < 2:
+        raise InputError(
+            "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
         )
     if not people.rows_are_here:
         return
@@ -58,7 +112,7 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
     if finding := constant_label(people, block):
         raise InputError(finding)
     _look_at_classes(people, block.y, model)
-    look_for_constants(people, block)
+    look_at_columns(people, block)
     if model in HEADS_BY_OWN_ROWS_ALONE:
         look_at_rows(people, int(estimator.rank) + int(estimator.fit_intercept), f"--model {model}")
 

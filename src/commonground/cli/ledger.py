@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from commonground.cli.lazy import loading
 from commonground.cli.ledger_people import Ledger, Name, ids_and_budgets, join, leave, person
 from commonground.cli.options import AsJson, print_json
 from commonground.errors import InputError, LedgerError, PrivacyWarning
@@ -266,8 +267,9 @@ def population_for_training(
         raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
     if ledger is None or population is None:
         return None
-    from commonground.billboard.files import place_for_board
-    from commonground.billboard.in_ledger import refuse_older_than_boards
+    with loading():
+        from commonground.billboard.files import place_for_board
+        from commonground.billboard.in_ledger import refuse_older_than_boards
 
     with place_for_board(out):
         people = _book_at(ledger).population(population)

@@ -24,6 +24,7 @@ from commonground.cli.options import print_json
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
+from commonground.estimators.checks import check_budget
 from commonground.estimators.discovery import SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.estimators.fedrep.start import start_from
@@ -263,4 +264,6 @@ def fitted(
 
 
 def show_dry_run(dry: DryRun, as_json: bool) -> None:
+    if dry.epsilon is not None and getattr(dry.model, "delta", None):
+        check_budget(dry.epsilon, dry.model.delta, dry.people.n_users)  # which warns of what a fit would warn of
     print_json(dry.to_json()) if as_json else dry.show()

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from commonground.cli import options
+from commonground.cli.lazy import loading
 from commonground.cli.options import print_json
 from commonground.errors import InputError
 
@@ -47,12 +48,13 @@ def tune(
     as_json: options.AsJson = False,
 ) -> None:
     """Search for the best settings within one budget, by people's own held-out errors, and publish the winner."""
-    from commonground.cli import train as training
-    from commonground.cli.first_look import look_at_people
-    from commonground.cli.ledger import population_for_training
-    from commonground.cli.models import opened
-    from commonground.cli.tables import people_of_table
-    from commonground.tuning import tune as search
+    with loading():
+        from commonground.cli import train as training
+        from commonground.cli.first_look import look_at_people
+        from commonground.cli.ledger import population_for_training
+        from commonground.cli.models import opened
+        from commonground.cli.tables import people_of_table
+        from commonground.tuning import tune as search
 
     grid = grid_in(try_)
     with training.free_place(out, force):

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from commonground.billboard.board import Billboard
-from commonground.cli.first_look import look_at_rows
+from commonground.cli.first_look import look_at_answers, look_at_labels, look_at_rows
 from commonground.cli.options import print_json
 from commonground.cli.tables import feature_names, newcomers_in, schema_of
 from commonground.data.features import check_features
@@ -48,6 +48,7 @@ def personalize(
         isinstance(kind, RidgeHeads) and board.prior is None and board.rank < board.n_features
     ):
         look_at_rows(users, board.rank + int(board.fit_intercept), "this board")
+    look_at_labels(board, users)
     Heads.fit(board, users).save(out, board)
     if as_json:
         print_json({"heads": str(out), "people": users.n_users})
@@ -88,6 +89,7 @@ def predict(
         if interval is not None:
             low, high = interval_of(scores, own.std(board, X, asked), interval).T
             ends = {"low": _as_answers(board, low), "high": _as_answers(board, high)}
+    look_at_answers(board, scores)
     write_table(pa.table({who: ids, **answers(board, scores, chances), **ends, "has_own_head": known}), out)
     if as_json:
         print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})

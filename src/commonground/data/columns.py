@@ -100,6 +100,7 @@ def not_numeric(column: object, held: object, is_label: bool = False) -> InputEr
             f"Column {column!r} holds {held}, several values in one cell. Give each a column of its own, or leave it out with "
             "features=[...]."
         )
+    held = _in_words(held) if isinstance(held, pa.DataType) else held
     if is_label:
         return CellError(
             f"Column {column!r} is not numeric: it holds {held}, and it is the label. Classes, yes or no, and dates are declared "
@@ -107,10 +108,20 @@ def not_numeric(column: object, held: object, is_label: bool = False) -> InputEr
             "classifier; PrivateFedRepClassifier takes them as they are: classes=(…))."
         )
     return CellError(
-        f"Column {column!r} is not numeric: it holds {held}. One-hot encode it, or say in a schema what it is "
-        "(`commonground schema`: categories, classes, dates, yes or no); "
-        "a column that is no feature can be left out with features=[...]."
+        f"Column {column!r} is not numeric: it holds {held}. Say in a schema what it is (`commonground schema TABLE --out "
+        "schema.toml`: categories, dates, yes or no), or leave it out: name the other columns with features=[...] (--features)."
     )
+
+
+def _in_words(kind: pa.DataType) -> str:
+    told = {
+        "text": pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind),
+        "categories": pa.types.is_dictionary(kind),
+        "dates": pa.types.is_timestamp(kind) or pa.types.is_date(kind),
+        "times of day": pa.types.is_time(kind),
+        "spans of time": pa.types.is_duration(kind),
+    }
+    return next((words for words, so in told.items() if so), str(kind))
 
 
 def matrix_dtype(schema: pa.Schema, columns: Columns) -> np.dtype:
@@ -129,9 +140,11 @@ def matrix_dtype(schema: pa.Schema, columns: Columns) -> np.dtype:
 
 
 def bad_value(row: int, column: object, what: str) -> InputError:
+    helps = "fill it in, or drop the row."
+    if what == "missing":
+        helps = "fill it in, drop the row, or, of a feature, say in a schema what an empty cell means (`commonground schema`)."
     return CellError(
-        f"Row {row} (counting from 0) of column {column!r} is {what}. Every value must be a finite number: "
-        "fill it in or drop the row."
+        f"Row {row} (counting from 0) of column {column!r} is {what}. Every value must be a finite number: {helps}"
     )
 
 

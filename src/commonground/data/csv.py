@@ -25,6 +25,8 @@ FIRST_BYTES = {
     b"\xd0\xcf\x11\xe0": "an old Excel workbook: save the sheet as CSV (UTF-8)",
     b"\x1f\x8b": "compressed by gzip: name it .csv.gz",
     b"PAR1": "Parquet: name it .parquet",
+    b"\xff\xfe": "text in UTF-16: save it as UTF-8, for example: iconv -f utf-16 -t utf-8 old.csv > new.csv",
+    b"\xfe\xff": "text in UTF-16: save it as UTF-8, for example: iconv -f utf-16 -t utf-8 old.csv > new.csv",
 }
 
 
@@ -66,7 +68,8 @@ def bad_csv(path: Path, error: Exception) -> InputError:
         )
     if "Expected 1 columns" in str(error):  # the names are one column, the numbers below, with decimal commas, several
         return InputError(
-            f"{path} has one column by its first line and more below: cells must be separated by commas; {SEPARATE}"
+            f"{path} has one column by its first line and more below. If that line is a title or a comment, take it away: the "
+            f"names of the columns come first. Else cells must be separated by commas; {SEPARATE}"
         )
     return InputError(
         f"{path} cannot be read as CSV ({': '.join(known) or type(error).__name__}). "
@@ -77,6 +80,8 @@ def bad_csv(path: Path, error: Exception) -> InputError:
 def guess_csv_schema(path: Path) -> pa.Schema:
     """Column names, and types as the first block suggests them."""
     try:
+        if "UTF-16" in is_really(path):  # of which names and cells may be read all the same, as other ones
+            raise pa.ArrowInvalid
         with pa.csv.open_csv(path, **csv_options()) as reader:
             schema = reader.schema
             schema.names  # noqa: B018 (an error here if they are not UTF-8)

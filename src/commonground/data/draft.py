@@ -6,6 +6,7 @@ from typing import Any
 from commonground.data.columns import choose_columns
 from commonground.data.profile import Profile, profiles
 from commonground.data.toml import toml_key, toml_value
+from commonground.errors import InputError
 
 HEADING = """\
 # A DRAFT, NOT PRIVATE: lines marked FROM THE DATA were read off people's rows. The schema is published on the billboard, so what
@@ -25,6 +26,9 @@ def drafted(table: Any, user: str, label: str) -> str:
     """TOML with a proposal for every column."""
     found = profiles(table)
     choose_columns([one.name for one in found], user, label, None)
+    for one in found:
+        if one.name == label and one.meant_as:
+            raise InputError(f"Column {label!r}, the label, holds {one.meant_as}.")
     return HEADING + "".join("\n" + "\n".join(_entry(one, user, label)) + "\n" for one in found)
 
 
@@ -53,8 +57,8 @@ def _why_ignored(one: Profile) -> str:
         return "looks like an index: whole numbers, no two the same"
     if one.is_id:
         return "looks like an id: whole numbers under such a name"
-    if one.has_decimal_commas:
-        return "numbers with a decimal comma: write them with a point, and draft again"
+    if one.meant_as:
+        return f"{one.meant_as}, and draft again"
     if one.kind == "text":
         return "text that hardly repeats"
     return "empty" if one.kind == "nothing" else ""

@@ -6,7 +6,9 @@ the command line at every table to train on.
 """
 
 import math
+import re
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,13 @@ from commonground.data.population import Block, Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 
 FEW = 20  # people: of fewer it says nothing that each has one row, or that all have the same number
+MANY, NEARLY = 100, 1.05  # of so many people: fewer rows a person than that, and it is hardly people whom ids name
+SHORTENED = re.compile(r"-?[0-9]([.,][0-9]+)?[eE]\+[0-9]+")
+FEW_CODES, MOST_CODES = 3, 0.5  # rows, and the share of rows, with a number that may stand for a missing cell
+# What people write for a missing cell where a number is asked for: 9, 99, 999, … and two before them, below zero, too; and −1.
+CODES = np.array(
+    [sign * (10.0**digits - last) for digits in range(1, 10) for last in (1, 2, 3) for sign in (1, -1)] + [-1.0]
+)
 
 
 def look_at_table(people: Population) -> None:
@@ -25,7 +34,7 @@ def look_at_table(people: Population) -> None:
         return
     if finding := constant_label(people, block):
         warnings.warn(finding, TableWarning, stacklevel=4)
-    look_for_constants(people, block, stacklevel=5)
+    look_at_columns(people, block, stacklevel=5)
 
 
 def all_rows(people: Population) -> Block | None:
@@ -54,10 +63,21 @@ def look_at_ids(people: Population, stacklevel: int = 3) -> None:
             PrivacyWarning,
             stacklevel=stacklevel,
         )
-    if people.n_users >= FEW and getattr(people, "n_rows", math.nan) == people.n_users:
+    shortened = sum(SHORTENED.fullmatch(one) is not None for one in without_blanks)
+    if shortened:
         warnings.warn(
-            f"{who}: everybody has exactly one row. Does it say whose row it is? If it numbers rows, the guarantee is for a row, "
-            "not for a person with all of hers.",
+            f"{who}: {shortened:,} ids are written like 1.23E+15, as spreadsheets shorten long numbers, so that several people "
+            "may have become one. Export the column as text.",
+            TableWarning,
+            stacklevel=stacklevel,
+        )
+    rows = getattr(people, "n_rows", math.nan)
+    nearly = people.n_users >= MANY and rows < NEARLY * people.n_users
+    if nearly or (people.n_users >= FEW and rows == people.n_users):
+        everybody = "everybody" if rows == people.n_users else "nearly everybody"
+        warnings.warn(
+            f"{who}: {everybody} has exactly one row. Does it say whose row it is? If it numbers rows, the guarantee is for a "
+            "row, not for a person with all of hers.",
             PrivacyWarning,
             stacklevel=stacklevel,
         )
@@ -75,6 +95,42 @@ def constant_label(people: Population, block: Block) -> str:
     clipped = "" if label is None or label.range is None else ", once it is clipped to its range"
     right = "Is it the right column?" if not clipped else "Are column and range right?"
     return f"{label_in_words(people)} is the same in every row{clipped}: there is nothing to learn. {right}"
+
+
+def look_at_columns(people: Population, block: Block, stacklevel: int = 3) -> None:
+    """All that a column can be which is hardly meant."""
+    look_for_constants(people, block, stacklevel + 1)
+    if people.sparse:
+        return
+    names: Sequence[Any] = people.feature_names or range(block.X.shape[1])
+    again = [name for name, column in zip(names, block.X.T, strict=True) if np.array_equal(column, block.y)]
+    if again and block.y.min() != block.y.max():
+        warnings.warn(
+            f"{', '.join(map(repr, again))}: the label again, row by row. A model that is given the answer learns nothing else; "
+            "leave it out.",
+            TableWarning,
+            stacklevel=stacklevel,
+        )
+    looked_at = {**dict(zip(names, block.X.T, strict=True)), label_in_words(people): block.y}
+    coded = {name: count for name, column in looked_at.items() if (count := _codes(column))}
+    if coded:
+        told = ", ".join(f"{name if name == label_in_words(people) else repr(name)} {n:,}" for name, n in coded.items())
+        warnings.warn(
+            f"numbers such as 999 or -1, far from all others, which often stand for a missing cell; rows by column: {told}. If "
+            "they do, leave these cells empty, and say in a schema what that means.",
+            TableWarning,
+            stacklevel=stacklevel,
+        )
+
+
+def _codes(column: np.ndarray) -> int:
+    """How many cells hold a number that is often a code, and lies farther from all others than these lie apart."""
+    is_code = np.isin(column, CODES)
+    if not FEW_CODES <= np.count_nonzero(is_code) <= MOST_CODES * len(column):
+        return 0
+    low, high = column[~is_code].min(), column[~is_code].max()
+    far = (column < low - (high - low)) | (column > high + (high - low))
+    return int(np.count_nonzero(far & is_code)) if high > low else 0
 
 
 def look_for_constants(people: Population, block: Block, stacklevel: int = 3) -> None:

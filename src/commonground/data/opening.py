@@ -1,7 +1,8 @@
 """How `Users` are made: of arrays, of a table of any kind, of ratings of items. Everything given is checked here."""
 
 import errno
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +18,9 @@ from commonground.data.problems import problems_error, problems_of, refuse_ids_a
 from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
 from commonground.data.stores import MemoryRows, Scratch
-from commonground.data.tables import column_names, open_table, read_rows
+from commonground.data.tables import column_names, comes_from, open_table, read_rows
 from commonground.data.unencoded import Unencoded, refuse_beside_a_schema
-from commonground.errors import InputError
+from commonground.errors import InputError, TableWarning
 
 if TYPE_CHECKING:
     from commonground.data.users import Users
@@ -47,6 +48,7 @@ def users_of_arrays(
     names = list(range(matrix.shape[1])) if feature_names is None else feature_names
     is_sparse, n_rows = sparse.issparse(matrix), matrix.shape[0]
     matrix = as_csr(matrix, names) if is_sparse else as_numbers(matrix, names)
+    _warn_of_other_order(X, {"y": y, "user_ids": user_ids})
     label = one_array(y, "y holds a list among its labels. Give one number per row.")
     if label.ndim != 1:
         raise InputError(f"y must be one-dimensional, one label per row, got shape {label.shape}. Use y.ravel().")
@@ -68,6 +70,23 @@ def users_of_arrays(
         warn_of_ids_in(X)
         look_at_table(users)
     return users
+
+
+def _warn_of_other_order(X: Any, others: Mapping[str, Any]) -> None:
+    """Rows are matched by place; pandas' index tells where they were meant to be matched otherwise."""
+    if not comes_from(X, "pandas"):
+        return
+    index = X.index
+    for name, other in others.items():
+        if not comes_from(other, "pandas") or len(other) != len(index) or other.index.equals(index):
+            continue
+        if index.is_unique and index.sort_values().equals(other.index.sort_values()):
+            warnings.warn(
+                f"X and {name} have the same index in another order, and rows are matched by their places, not by it. If it says "
+                f"which row is which, give {name}.loc[X.index].",
+                TableWarning,
+                stacklevel=4,
+            )
 
 
 def users_of_table(

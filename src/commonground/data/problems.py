@@ -52,10 +52,8 @@ def _of_person(one: Profile) -> list[str]:
 
 def _of_column(one: Profile, named: bool) -> list[str]:
     lines = []
-    if one.has_decimal_commas:
-        lines.append(
-            f"{one.name!r} holds numbers with a decimal comma, which are read as text: write them with a point"
-        )
+    if one.meant_as:
+        lines.append(f"{one.name!r} holds {one.meant_as}")
     elif one.kind in ("category", "text"):
         lines.append(f"{one.name!r} holds text ({one.n_distinct:,} different values)")
     elif one.kind == "date":
@@ -115,8 +113,8 @@ def guessed_types(source: Any) -> pa.Schema | None:
 
 
 def tells_more(lines: Sequence[str]) -> bool:
-    """Than the error that was met first: other columns, or why one that looks like numbers holds text."""
-    return len(lines) > 1 or any("decimal comma" in line for line in lines)
+    """Than the error that was met first: other columns, or how one that was meant as numbers or dates is to be written."""
+    return len(lines) > 1 or any("write" in line for line in lines)
 
 
 def problems_error(lines: Sequence[str]) -> CellError:

@@ -12,14 +12,13 @@ from commonground.data.encoding import as_cells, cells_and_gaps, encoded_column
 from commonground.data.schema_column import NO, YES, Column
 from commonground.data.sources import ParquetSource, is_path
 from commonground.data.tables import column_names, comes_from, table_files
+from commonground.data.written import MOST_VALUES, meant_as
 
 MOST_ROWS = 1_000_000  # looked at
 FEW_ROWS = 50  # in fewer, whole numbers that all differ say nothing
 NAMED_LIKE_AN_ID = re.compile(
     r"(^|[\s_.-])(id|idx|index|uuid|guid|key|rownum|row)$|^unnamed|^$|[a-z]I[dD]$", re.IGNORECASE
 )
-
-DECIMAL_COMMA = re.compile(r"^\s*[-+]?[0-9]+,[0-9]+\s*$")
 
 
 @dataclass(frozen=True, repr=False)
@@ -35,6 +34,7 @@ class Profile:
     whole: bool  # all whole numbers
     infinite: int  # cells
     values: tuple[str, ...]  # of a category, the most frequent first; at most 50
+    meant_as: str  # text that was meant as numbers or dates, and what to do about it
     low: float  # 1% and 99% quantile of a number
     high: float
 
@@ -46,11 +46,6 @@ class Profile:
         """Whole numbers of which no two are the same."""
         present = self.n_rows - self.n_missing
         return self.kind == "number" and self.whole and present >= FEW_ROWS and self.n_distinct == present
-
-    @property
-    def has_decimal_commas(self) -> bool:
-        """Text that would be numbers with a point in place of the comma, as far as frequent values tell."""
-        return self.kind in ("category", "text") and bool(self.values) and all(map(DECIMAL_COMMA.match, self.values))
 
     @property
     def is_id(self) -> bool:
@@ -89,14 +84,15 @@ def profile(name: str, cells: Any) -> Profile:
     counts = there.value_counts() if kind in ("category", "yes/no") or pa.types.is_string(there.type) else None
     values: tuple[str, ...] = ()
     if counts is not None:
-        order = np.argsort(-counts.field("counts").to_numpy(), kind="stable")[:50]
+        order = np.argsort(-counts.field("counts").to_numpy(), kind="stable")[:MOST_VALUES]
         values = tuple(str(value) for value in counts.field("values").take(pa.array(order)).to_pylist())
     return Profile(
         name=name, kind=kind, n_rows=len(array), n_missing=int(missing.sum()),
         first_missing=int(np.argmax(missing)) if len(missing) else 0,
         n_distinct=len(np.unique(numbers)) if kind == "number" else len(counts) if counts is not None else 0,
         whole=kind == "number" and bool((finite == np.round(finite)).all()),
-        infinite=int((~np.isfinite(numbers)).sum()), values=values, low=float(low), high=float(high),
+        infinite=int((~np.isfinite(numbers)).sum()), values=values[:50],
+        meant_as=meant_as(values) if kind in ("category", "text") else "", low=float(low), high=float(high),
     )  # fmt: skip
 
 

@@ -41,6 +41,8 @@ def open_table(
         return open_path(source, user, label, features, max_memory, scratch)
     if comes_from(source, "pandas", "DataFrame"):
         return open_pandas(source, user, label, features)
+    if comes_from(source, "polars", "LazyFrame"):
+        raise InputError("This polars LazyFrame has not been computed yet. Give frame.collect().")
     if comes_from(source, "polars", "DataFrame"):
         source = _of_polars(source)
     if isinstance(source, pa.RecordBatch):
@@ -131,6 +133,11 @@ def comes_from(value: object, library: str, class_name: str | None = None) -> bo
 
 def open_pandas(frame: Any, user: str, label: str | None, features: Sequence[str] | None) -> Table:
     names = [str(name) for name in frame.columns]
+    in_index = [
+        name for name in (user, *([] if label is None else [label])) if name in set(frame.index.names) - set(names)
+    ]
+    if in_index:
+        raise InputError(f"{listing(in_index)} is the frame's index, not a column. Give frame.reset_index().")
     columns = choose_columns(names, user, label, features)
     arrays = []
     for name in columns.values:

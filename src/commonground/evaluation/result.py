@@ -126,12 +126,26 @@ class Evaluation:
         )
         if self.clip is None:
             return words
+        reached = (
+            " Most of them reach it, so that the true number may be far larger: give --clip a size that these errors have, or a "
+            "larger --epsilon."
+            if self._reach_the_clip
+            else ""
+        )
         if self.clip_released:
             return (
                 f"{words} Exact, that is, of errors of which none counts for more than {self.clip:.4g}, a size read off a "
-                "release: where few people have far larger ones, the mean without that limit lies higher."
+                f"release: where few people have far larger ones, the mean without that limit lies higher.{reached}"
             )
-        return f"{words} Exact, that is, of errors of which none counts for more than {self.clip:.4g}, which is public."
+        return f"{words} Exact, that is, of errors of which none counts for more than {self.clip:.4g}, which is public.{reached}"
+
+    @property
+    def _reach_the_clip(self) -> bool:
+        """Whether a mean lies in the upper half of what is possible, as it does where the clip lies below most errors."""
+        power = {"rmse": 2, "mae": 1}
+        return self.clip is not None and any(
+            (one.value / self.clip) ** power[one.name] > 0.5 for one in self.measures if one.name in power
+        )
 
     def to_json(self) -> dict[str, Any]:
         """For machines."""
