@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commonground.data.columns import listing
+from commonground.data.columns import columns_of, listing
 from commonground.data.schema import Schema
 from commonground.data.schema_column import INDICATOR, NO, UNITS, YES, Column, seconds_since_1970
 from commonground.data.sources import Source
@@ -212,8 +212,7 @@ def raw_columns(schema: Schema, table: Any) -> dict[str, Any]:
     wanted = [column.name for column in schema.features]
     if hasattr(table, "column_names"):  # Arrow
         named = {name: table.column(name) for name in table.column_names}
-    elif isinstance(table, Mapping) or hasattr(table, "columns"):
-        names = list(table.keys() if isinstance(table, Mapping) else table.columns)
+    elif (names := list(table) if isinstance(table, Mapping) else columns_of(table)) is not None:
         named = {str(name): table[name] for name in names}
     else:
         array = np.asarray(table)

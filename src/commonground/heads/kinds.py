@@ -46,6 +46,11 @@ class HeadKind:
             if not usable:
                 raise InputError(f"{field} of {type(self).__name__} must be {allowed}, got {value!r}.")
 
+    @property
+    def log_odds(self) -> bool:
+        """Whether heads answer with log-odds."""
+        return asdict(self).get("loss") == "logistic"
+
     def fit(self, block: Block, board: "Billboard") -> HeadTable:
         """Heads on ``board`` for the people of a block, each from her own rows alone."""
         if block.sparse:

@@ -159,7 +159,7 @@ class Training:
         asked = SparseDirections(bare, popular) if users.sparse else Directions(bare)
         released = self.gate.release(users.sum(asked).bounded("initial embedding"), self.mu["init"])
         moment = from_symmetric_half(released.value, len(popular))
-        if isinstance(rank, str):
+        if rank == "auto":
             rank = visible_rank(np.linalg.eigvalsh(moment), released.noise_std, users.total_weight)
         if not rank:
             return model
