@@ -137,10 +137,10 @@ def _every_head(block: Block) -> list[np.ndarray]:
     return [
         heads,
         own,
-        *fit_posterior_heads(block, *shared, np.eye(3), 0.5),
+        *fit_posterior_heads(block, SharedModel(*shared, np.eye(3), 0.5)),
         *fit_convex_heads(block, *shared, "huber"),
         second_half_heads(block, shared[0]),
-        *choose(block, *shared, None, HEAD, fewest_rows=3),
+        *choose(block, SharedModel(*shared), None, HEAD, fewest_rows=3),
         row_scores(block.X, shared[1], shared[0], heads, whose, np.zeros((0, 4)), np.full(len(whose), -1)),
     ]
 

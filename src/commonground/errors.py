@@ -1,6 +1,7 @@
 """Errors that a person can act on: what was given, what is allowed, what to do next."""
 
 import math
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -79,6 +80,54 @@ class CacheWarning(UserWarning):
     """Compiled code cannot be kept: every process compiles again."""
 
 
+def is_whole(value: object) -> bool:
+    """Whether it is a whole number, of Python or of NumPy; True and False are none.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+    """
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_number(value: object) -> bool:
+    """Whether it is a real number, of Python or of NumPy; True and False are none.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+    """
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def check_parameters(check: Callable[..., None], holder: Any, *names: str, of: str = "", **options: Any) -> None:
+    """Hold several parameters of an estimator against the same check.
+
+    Parameters
+    ----------
+    check : callable
+        ``check_count`` or ``check_size``.
+    holder : object
+        Has them as attributes.
+    *names : str
+        What they are called.
+    of : str, default=""
+        How messages call the holder, such as "PrivateMarginClassifier"; "": they name the parameter alone.
+    **options : Any
+        For the check.
+    """
+    for name in names:
+        check(f"{name} of {of}" if of else name, getattr(holder, name), **options)
+
+
 def check_count(what: str, value: Any, least: int = 1, advice: str = "") -> None:
     """Raise ``InputError`` unless the value is a whole number, and large enough.
 
@@ -91,7 +140,7 @@ def check_count(what: str, value: Any, least: int = 1, advice: str = "") -> None
     advice : str, default=""
         What else the message says, from its space on.
     """
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+    if not is_whole(value) or value < least:
         raise InputError(f"{what} must be a whole number of at least {least}, got {value!r}.{advice}")
 
 
@@ -106,6 +155,5 @@ def check_size(what: str, value: Any, advice: str = "") -> None:
     advice : str, default=""
         What else the message says, from its space on.
     """
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 < value < math.inf:
+    if not is_number(value) or not 0 < value < math.inf:
         raise InputError(f"{what} must be a finite number > 0, got {value!r}.{advice}")

@@ -5,6 +5,7 @@ import pytest
 
 import commonground as cg
 from commonground.estimators.fedrep import first_model
+from commonground.statistics.statistic import SharedModel
 
 
 def rated(seed: int, n_people: int = 150, rows: int = 12, d: int = 8) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -43,3 +44,14 @@ def test_what_counts_as_hidden_is_public(monkeypatch: pytest.MonkeyPatch) -> Non
     X, y, ids = rated(0)
     seen = cg.PrivateFedRep(1, 0.1, simulation_seed=1).fit(X, y, users=ids).billboard_
     assert seen.spread[0, 0] < 0.1 * boards[0].spread[0, 0]  # type: ignore[index]
+
+
+def test_where_noise_hides_nearly_all_little_but_own_levels_is_left() -> None:
+    U, spread = np.eye(3)[:, :1], np.eye(2)
+    learned = SharedModel(U, np.ones(3), 5.0, True, spread, 2.0)
+    left = first_model.HiddenByNoise(level_variance=7.0, nearly_all=True).made_up_for(learned)
+    assert left.coef is not None
+    assert not left.coef.any()
+    np.testing.assert_allclose(left.embedding, 0.1 * U)
+    np.testing.assert_allclose(left.spread, np.diag([8.0, 1.0]))
+    assert first_model.HiddenByNoise().made_up_for(learned) is learned

@@ -21,6 +21,7 @@ from commonground.heads.files import Heads
 from commonground.heads.kinds import PosteriorHeads, RidgeHeads
 from commonground.heads.ridge import STRENGTHS
 from commonground.heads.table import HeadTable
+from commonground.statistics.statistic import SharedModel
 
 
 @pytest.mark.parametrize("local_intercept", [False, True])
@@ -67,13 +68,13 @@ def board_of(U: np.ndarray, mean: np.ndarray, pays: bool = True) -> Billboard:
 def test_everybody_keeps_what_is_clearly_better() -> None:
     block, U, mean, kind = three_kinds()
 
-    usually_head, _ = choose(block, U, mean, 0.0, False, None, HEAD)
+    usually_head, _ = choose(block, SharedModel(U, mean), None, HEAD)
     assert (usually_head[kind == HEAD] == HEAD).all()
     assert (usually_head[kind == OWN] == OWN).all()
-    usually_own, _ = choose(block, U, mean, 0.0, False, None, OWN)
+    usually_own, _ = choose(block, SharedModel(U, mean), None, OWN)
     assert (usually_own[kind != SHARED] == OWN).all()  # it has to be ten times better there
     few = replace(block, X=block.X[:4], y=block.y[:4], offsets=np.array([0, 4]))
-    assert choose(few, U, mean, 0.0, False, None, HEAD)[0] == [HEAD]  # too few rows to judge by
+    assert choose(few, SharedModel(U, mean), None, HEAD)[0] == [HEAD]  # too few rows to judge by
 
 
 def test_fit_personalize_and_files_agree(tmp_path: Path) -> None:
@@ -148,7 +149,7 @@ def test_nobodys_choice_depends_on_other_peoples_rows() -> None:
             offsets = np.concatenate([[0], np.cumsum([len(rows) for rows in theirs[0]])])
             block = Block(np.concatenate(theirs[0]), np.concatenate(theirs[1]), offsets, first=0)
             model = board.embedding, board.mean, board.intercept, board.fit_intercept
-            return int(choose(block, *model, None, HEAD)[0][3])
+            return int(choose(block, SharedModel(*model), None, HEAD)[0][3])
 
         low, high = 0.0, 4.0
         first = kept(low, 7)

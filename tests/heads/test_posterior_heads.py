@@ -15,6 +15,7 @@ from commonground.heads.posterior import (
     label_noise,
     prediction_variances,
 )
+from commonground.statistics.statistic import SharedModel
 from populations import ragged_block, replace_person
 
 D = 4
@@ -24,7 +25,7 @@ SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 1.0, 0.1], [0.0, 0.1, 1.0]])
 
 def parts(block: Block, log_odds: bool) -> np.ndarray:
     """(people, …) heads, intercepts, covariances and noises."""
-    return np.column_stack(fit_posterior_heads(block, U, W0, 0.3, True, SPREAD, 0.7, log_odds))
+    return np.column_stack(fit_posterior_heads(block, SharedModel(U, W0, 0.3, True, SPREAD, 0.7, log_odds)))
 
 
 @pytest.mark.parametrize("log_odds", [False, True])
@@ -66,7 +67,7 @@ def test_a_mean_that_the_prior_did_not_expect_is_kept() -> None:
         y = rng.normal(level, 1.0, len(block.y)) if not log_odds else np.ones(len(block.y))
         far = replace(block, y=y)
         _, intercepts, doubts, _ = fit_posterior_heads(
-            far, 0 * U, 0 * W0, -3.0 if log_odds else 0.0, True, tight, 1.0, log_odds
+            far, SharedModel(0 * U, 0 * W0, -3.0 if log_odds else 0.0, True, tight, 1.0, log_odds)
         )
         if log_odds:
             assert (intercepts > 2.0).all()
@@ -80,7 +81,7 @@ def test_a_usual_person_gets_the_posterior_and_nothing_else() -> None:
     block = ragged_block(0, n_users=50, d=D, low=5, high=9)
     near = replace(block, y=np.full(len(block.y), 0.5))
     W = np.ones((1, 1))
-    _, intercepts, _, _ = fit_posterior_heads(near, 0 * U[:, :0], 0 * W0, 0.0, True, W, 1.0)
+    _, intercepts, _, _ = fit_posterior_heads(near, SharedModel(0 * U[:, :0], 0 * W0, 0.0, True, W, 1.0))
     rows = np.diff(block.offsets)
     noises = np.ones(len(rows))
     for _ in range(50):  # her own noise: expectation and maximisation until nothing moves
@@ -92,7 +93,7 @@ def test_a_usual_person_gets_the_posterior_and_nothing_else() -> None:
 def test_a_wild_label_among_others_is_nobodys_level() -> None:
     y = np.array([0.1, -0.2, 0.0, 0.1, -0.1, 1e6])
     block = Block(np.zeros((6, D)), y, np.array([0, 6]), first=0)
-    _, intercepts, _, _ = fit_posterior_heads(block, 0 * U[:, :0], 0 * W0, 0.0, True, np.ones((1, 1)), 1.0)
+    _, intercepts, _, _ = fit_posterior_heads(block, SharedModel(0 * U[:, :0], 0 * W0, 0.0, True, np.ones((1, 1)), 1.0))
     assert abs(intercepts[0]) < 1.0
 
 
@@ -130,7 +131,7 @@ def test_doubts_are_those_of_the_textbook(wrong: float) -> None:
     offsets = np.concatenate([[0], np.cumsum(rows)])
     X = rng.standard_normal((offsets[-1], D))
     y = X @ W0 + rng.standard_normal(len(X))
-    _, _, doubts, noises = fit_posterior_heads(Block(X, y, offsets, 0), U, W0, 0.3, True, SPREAD, wrong)
+    _, _, doubts, noises = fit_posterior_heads(Block(X, y, offsets, 0), SharedModel(U, W0, 0.3, True, SPREAD, wrong))
     for j in range(len(rows)):
         mine = slice(offsets[j], offsets[j + 1])
         covariance, variance = slow_doubt(X[mine], y[mine], wrong)
@@ -146,9 +147,11 @@ def coverage(rows: int, wrong: float, people: int = 20_000) -> float:
     y = X @ W0 + 0.3 + (Z * own[whose]).sum(axis=1) + rng.standard_normal(len(X))
     fresh = np.arange(len(whose)) % (rows + 1) == rows
     block = Block(X[~fresh], y[~fresh], rows * np.arange(people + 1), 0)
-    heads, intercepts, doubts, noises = fit_posterior_heads(block, U, W0, 0.3, True, SPREAD, wrong)
+    heads, intercepts, doubts, noises = fit_posterior_heads(block, SharedModel(U, W0, 0.3, True, SPREAD, wrong))
     found = X[fresh] @ W0 + 0.3 + intercepts + ((X[fresh] @ U) * heads).sum(axis=1)
-    variances = prediction_variances(X[fresh], U, True, np.arange(people), doubts, noises, SPREAD, wrong)
+    variances = prediction_variances(
+        X[fresh], SharedModel(U, W0, 0.3, True, SPREAD, wrong), np.arange(people), doubts, noises
+    )
     return float((np.abs(y[fresh] - found) < 1.6448536 * np.sqrt(variances)).mean())
 
 

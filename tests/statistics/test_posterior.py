@@ -129,9 +129,7 @@ def test_moments_rest_at_the_truth() -> None:
 
 def test_posterior_heads_by_the_textbook() -> None:
     block = ragged_block(4, n_users=12, d=D, low=0)
-    heads, own, doubts, _ = fit_posterior_heads(
-        block, MODEL.embedding, MODEL.coef, MODEL.intercept, True, MODEL.spread, MODEL.noise
-    )
+    heads, own, doubts, _ = fit_posterior_heads(block, MODEL)
     for j, (X, y) in enumerate(people(block)):
         Z, r = np.column_stack([np.ones(len(y)), X @ MODEL.embedding]), y - X @ MODEL.slopes - MODEL.intercept
         noise = MODEL.noise
@@ -149,9 +147,7 @@ def test_posterior_heads_by_the_textbook() -> None:
 
 def test_a_wild_label_does_not_make_a_wild_head() -> None:
     X, y = np.ones((1, D)), np.array([1e6])
-    _, own, _, noises = fit_posterior_heads(
-        Block(X, y, np.array([0, 1]), 0), MODEL.embedding, MODEL.coef, MODEL.intercept, True, MODEL.spread, MODEL.noise
-    )
+    _, own, _, noises = fit_posterior_heads(Block(X, y, np.array([0, 1]), 0), MODEL)
     assert abs(own[0]) < 1.0
     assert noises[0] > 1e9
 
@@ -272,9 +268,7 @@ def test_each_of_many_people_with_sparse_rows_has_her_own_weight() -> None:
 
 def test_log_odds_of_a_person_are_at_the_mode_of_her_posterior() -> None:
     model, block = replace(MODEL, log_odds=True, noise=1.0), ragged_block(3, n_users=9, d=D, low=2)
-    heads, own, doubts, _ = fit_posterior_heads(
-        block, model.embedding, model.coef, model.intercept, True, model.spread, 1.0, log_odds=True
-    )
+    heads, own, doubts, _ = fit_posterior_heads(block, model)
     for j, (X, y) in enumerate(people(block)):
         Z, h = np.column_stack([np.ones(len(y)), X @ model.embedding]), np.append(own[j], heads[j])
         p = 1 / (1 + np.exp(-(X @ model.slopes + model.intercept + Z @ h)))
@@ -285,9 +279,8 @@ def test_log_odds_of_a_person_are_at_the_mode_of_her_posterior() -> None:
 
 def test_nobody_without_rows_has_log_odds_of_her_own() -> None:
     empty = Block(np.empty((0, D)), np.empty(0), np.array([0, 0]), first=0)
-    how = MODEL.embedding, MODEL.coef, MODEL.intercept, True, MODEL.spread, 1.0
     for log_odds in (False, True):
-        heads, own, _, _ = fit_posterior_heads(empty, *how, log_odds=log_odds)
+        heads, own, _, _ = fit_posterior_heads(empty, replace(MODEL, noise=1.0, log_odds=log_odds))
         assert not heads.any()
         assert not own.any()
 

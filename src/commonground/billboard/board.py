@@ -177,7 +177,7 @@ class Billboard:
     @property
     def log_odds(self) -> bool:
         """Whether predictions are log-odds, which have no range."""
-        return getattr(self.head_kind, "loss", "") == "logistic"
+        return self.head_kind.log_odds
 
     def described_by(self, schema: Schema | None) -> "Billboard":
         """The same board with the schema of its people's table; an intercept beyond the range of labels is brought into it.

@@ -9,13 +9,13 @@ signature (``signing.py``) and by the ledger that was charged (``in_ledger.py``)
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from commonground.accounting.events import Event
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
-from commonground.errors import BudgetError
+from commonground.errors import BudgetError, is_number
 from commonground.heads.kinds import PosteriorHeads
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def check_claim(claim: "Statement | JointStatement", recorded_spend: float | Non
     """
     if not claim.epsilon >= 0.0:
         raise UnbelievableError(f"it declares ε = {claim.epsilon!r}")
-    if not (_number(claim.delta) and 0.0 <= claim.delta < 1.0):
+    if not (is_number(claim.delta) and 0.0 <= claim.delta < 1.0):
         raise UnbelievableError(f"it declares δ = {claim.delta!r}")
     if claim.relation not in (ADD_OR_REMOVE, REPLACE):
         raise UnbelievableError(f"it names the neighbours {claim.relation!r}, which nobody accounts for")
@@ -95,10 +95,6 @@ def _check_event(event: Event, claim: "Statement | JointStatement") -> None:
             f"it claims to protect one {claim.unit} ({claim.relation}), and its release {event.name!r} protects one "
             f"{event.unit or claim.unit} ({event.relation})"
         )
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def check_board(board: "Billboard", arrays: dict[str, np.ndarray], spend: float | None) -> None:

@@ -209,7 +209,11 @@ def report_as_json(report: Report, recipe: str, broken: str | None = None) -> di
 
 def _show_one_run(result: OneRun, title: str, as_json: bool) -> None:
     if as_json:
-        bounds = {name: getattr(result, name) for name in ("epsilon", "by_gaussian_curve", "by_definition")}
+        bounds = {
+            "epsilon": result.epsilon,
+            "by_gaussian_curve": result.by_gaussian_curve,
+            "by_definition": result.by_definition,
+        }
         finite = {name: bound if math.isfinite(bound) else "inf" for name, bound in bounds.items()}
         typer.echo(json.dumps({**asdict(result), **finite, "refuted": result.refuted}, indent=2))
         return

@@ -27,7 +27,7 @@ from commonground.cli.use import class_of
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.data.users import Users
-from commonground.errors import InputError, PrivacyWarning, ScaleWarning, SharingWarning
+from commonground.errors import InputError, PrivacyWarning, ScaleWarning, SharingWarning, is_whole
 from commonground.estimators.nonprivate_fedrep import NonPrivateFedRep
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.progress import progress_bar
@@ -139,8 +139,8 @@ def compare(
         )  # places, as labels are here
     models: list[tuple[str, Any]] = [(OWN_DATA, OwnDataOnly())]
     if users.n_features > 1:
-        rank = getattr(private, "rank", 2)
-        without_privacy = NonPrivateFedRep(rank if isinstance(rank, int) and 0 < rank < users.n_features else 1)
+        known = is_whole(private.rank) and 0 < private.rank < users.n_features
+        without_privacy = NonPrivateFedRep(private.rank if known else 1)
         if "max_iterations" in without_privacy.get_params():
             without_privacy.set_params(max_iterations=ITERATIONS)
         models.append((OPEN, without_privacy))

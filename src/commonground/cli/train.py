@@ -148,9 +148,7 @@ class DryRun:
         if self.people.budgets is not None:
             return None
         declared = self.model.epsilon
-        return (
-            getattr(self.model, "budgets", None) if declared is None else declared
-        )  # --model ridge: one number for all
+        return self.model.budgets if declared is None else declared  # --model ridge: one number for all
 
     def to_json(self) -> dict[str, Any]:
         schema = self.people.schema
@@ -160,7 +158,7 @@ class DryRun:
             "model": type(self.model).__name__,
             "epsilon": self.epsilon,
             "own_budgets": self.people.budgets is not None,
-            "delta": getattr(self.model, "delta", None),
+            "delta": self.model.delta,
             "people": self.people.n_users,
             "features": list(self.people.feature_names or ()) or self.people.n_features,
             "categories_to_discover": [] if schema is None else [column.name for column in schema.undiscovered],

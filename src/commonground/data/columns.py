@@ -4,6 +4,7 @@ import difflib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,12 @@ SEPARATE = (
 )
 
 # --- columns --------------------------------------------------------------------------------------------------------
+
+
+def columns_of(X: Any) -> list[Any] | None:
+    """What the columns of a frame of pandas or polars are called; None for what has no names."""
+    names = getattr(X, "columns", None)
+    return None if names is None else list(names)
 
 
 @dataclass(frozen=True)

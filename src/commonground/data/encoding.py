@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from commonground.data.columns import listing
+from commonground.data.columns import columns_of, listing
 from commonground.data.schema import Schema
 from commonground.data.schema_column import INDICATOR, NO, UNITS, YES, Column, seconds_since_1970
 from commonground.data.sources import Source
@@ -100,16 +100,17 @@ def mostly_out_of_range(schema: Schema, table: Any) -> list[str]:
 
 
 def _scaled(column: Column, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    fits = np.isfinite(numbers)
+    # What is finite here may not be so once it is divided by a small scale.
+    scale = 1.0 if column.scale is None or column.range is not None else column.scale
+    with np.errstate(over="ignore"):
+        fits = np.isfinite(numbers / scale)
     numbers = np.where(fits, numbers, 0.0)
     if column.range is not None:
         low, high = column.range
         numbers = np.clip(numbers, low, high)
         if column.role == "feature":
             numbers = (numbers - low) / (high - low) * 2.0 - 1.0
-    elif column.scale is not None:
-        numbers = numbers / column.scale
-    return numbers[:, None], fits
+    return numbers[:, None] / scale, fits
 
 
 def _numbers(column: Column, array: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -212,8 +213,7 @@ def raw_columns(schema: Schema, table: Any) -> dict[str, Any]:
     wanted = [column.name for column in schema.features]
     if hasattr(table, "column_names"):  # Arrow
         named = {name: table.column(name) for name in table.column_names}
-    elif isinstance(table, Mapping) or hasattr(table, "columns"):
-        names = list(table.keys() if isinstance(table, Mapping) else table.columns)
+    elif (names := list(table) if isinstance(table, Mapping) else columns_of(table)) is not None:
         named = {str(name): table[name] for name in names}
     else:
         array = np.asarray(table)

@@ -6,15 +6,16 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from commonground.data.columns import columns_of
 from commonground.data.items import as_csr
 from commonground.errors import InputError
 
 
 def check_features(X: Any, n_features: int, names: Sequence[str] | None) -> np.ndarray:
     """Rows for prediction as a float64 matrix (sparse if they are), or an error that says what does not fit."""
-    given = getattr(X, "columns", None)
-    if given is not None and names is not None:
-        given = [str(name) for name in given]
+    columns = columns_of(X)
+    if columns is not None and names is not None:
+        given = [str(name) for name in columns]
         missing = [name for name in names if name not in given]
         if missing:
             raise InputError(

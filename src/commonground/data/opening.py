@@ -10,7 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from commonground.data.arrays import as_numbers, one_array, two_dimensional
-from commonground.data.columns import CellError, require_finite, require_unique
+from commonground.data.columns import CellError, columns_of, require_finite, require_unique
 from commonground.data.first_look import look_at_table
 from commonground.data.ids import as_id_batches, find_people, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
@@ -38,9 +38,10 @@ def users_of_arrays(
         users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
         return users
     matrix = two_dimensional(X)
-    named_by_frame = feature_names is None and all(isinstance(name, str) for name in getattr(X, "columns", [None]))
+    columns = columns_of(X)
+    named_by_frame = feature_names is None and columns is not None and all(isinstance(name, str) for name in columns)
     if named_by_frame:
-        feature_names = list(X.columns)
+        feature_names = columns
     if feature_names is not None:
         require_unique(feature_names, "feature_names")
         if len(feature_names) != matrix.shape[1]:

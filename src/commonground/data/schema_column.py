@@ -173,7 +173,7 @@ class Column:
         dict
             Of what JSON and TOML can write.
         """
-        shown = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "name"}
+        shown = {name: value for name, value in vars(self).items() if name != "name"}
         kept = {name: value for name, value in shown.items() if value != DEFAULTS[name] or name == "role"}
         if self.role in ("feature", "label"):
             kept["kind"] = self.kind

@@ -14,7 +14,15 @@ import pyarrow.csv
 import pyarrow.fs
 import pyarrow.parquet as pq
 
-from commonground.data.columns import Columns, choose_columns, listing, not_numeric, perhaps_meant, require_unique
+from commonground.data.columns import (
+    Columns,
+    choose_columns,
+    columns_of,
+    listing,
+    not_numeric,
+    perhaps_meant,
+    require_unique,
+)
 from commonground.data.csv import (
     CSV_COPY,
     GZIP_RATIO,
@@ -120,7 +128,7 @@ def column_names(source: Any) -> list[str]:
         return list(guess_csv_schema(paths[0]).names)
     if isinstance(source, pa.Table | pa.RecordBatch):
         return list(source.schema.names)
-    return [str(name) for name in getattr(source, "columns", [])]
+    return [str(name) for name in columns_of(source) or []]
 
 
 def comes_from(value: object, library: str, class_name: str | None = None) -> bool:

@@ -18,7 +18,7 @@ from commonground.deep.own_heads import OwnHeads, of_each, outputs_of, own_head
 from commonground.deep.probe import made_up_records, refuse_failing_rows
 from commonground.deep.profiled import ProfiledGradients, WithSharedHead, clipped_sum_of_people
 from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
-from commonground.errors import BillboardError, InputError, check_count
+from commonground.errors import BillboardError, InputError, check_count, check_parameters
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.units import Units
@@ -352,8 +352,7 @@ class PeopleTrainer(BaseEstimator):
 
     def _validate(self) -> None:
         check_settings(self)
-        for name in ("rows_per_person", "microbatch"):
-            check_count(name, getattr(self, name))
+        check_parameters(check_count, self, "rows_per_person", "microbatch")
         if not self.ridge > 0:
             raise InputError(f"ridge must be a number > 0, or math.inf for no heads of one's own; got {self.ridge!r}.")
         if self.classes is not None and not 0 < len(self.classes) == len(set(self.classes)):

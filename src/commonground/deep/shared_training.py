@@ -35,7 +35,7 @@ from commonground.billboard.joint import JointStatement, SharedParameters, payin
 from commonground.clipping.sums import SampledSum
 from commonground.deep.clipped import clipped_sum
 from commonground.deep.per_sample import PerSampleGradients
-from commonground.errors import BillboardError, InputError, PrivacyWarning, check_count, check_size
+from commonground.errors import BillboardError, InputError, PrivacyWarning, check_count, check_parameters, check_size
 from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
@@ -69,8 +69,7 @@ def check_settings(s: Settings) -> None:
         raise InputError(f"relation must be {ADD_OR_REMOVE!r} or {REPLACE!r}, got {s.relation!r}.")
     if not 0 < s.sampling_probability <= 1 or not 0 <= s.average < 1:
         raise InputError("sampling_probability must lie in (0, 1] and average in [0, 1).")
-    for name in ("steps", "checkpoint_every"):
-        check_count(name, getattr(s, name))
+    check_parameters(check_count, s, "steps", "checkpoint_every")
     check_size("clip_norm", s.clip_norm)
     if s.learning_rate is not None:
         check_size("learning_rate", s.learning_rate)

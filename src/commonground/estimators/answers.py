@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
+from commonground.data.columns import columns_of
 from commonground.data.ids import mostly_unknown, plain_list, require_one_type
 from commonground.data.population import Population
 from commonground.errors import InputError, UnknownUserError, UnknownUserWarning
@@ -95,7 +96,7 @@ class Answers:
         check_is_fitted(self, "billboard_")
         board = self.billboard_
         X, users = self._whose(X, users, self.n_features_in_)
-        if hasattr(X, "columns") and column_names(X) is None:
+        if columns_of(X) is not None and column_names(X) is None:
             X = np.asarray(X)
         if users is None:
             if self.heads_ is not None and (board.rank > 0 or board.spread is not None):
@@ -167,10 +168,8 @@ class Answers:
         position = int(self._positions([user_id])[0])
         if position < 0:
             raise UnknownUserError(f"user {user_id!r} was not in training, so nothing was spent on her.")
-        statement = self.billboard_.statement
-        if self._personal is None:
-            return statement.epsilon_spent
-        return self._personal.spent(position, statement.events)
+        statement, personal = self.billboard_.statement, self._personal
+        return statement.epsilon_spent if personal is None else personal.spent(position, statement.events)
 
 
 class _Places:

@@ -67,6 +67,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
     heads_: HeadTable | None  # private: row j belongs to person j alone; None with keep_heads=False or another engine
     # What an estimator without such a parameter has in its place.
     epsilon: Any = None  # it declares no budget
+    delta: Any = None
     budgets: Any = None
     recipe: str = "default"
     rank: Any = 0
@@ -256,11 +257,12 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
 
     def _declared(self, users: Population) -> tuple[Budget, Population]:
         """The budget that the noise is made for, and the people, each counting as much as her own budget allows."""
-        if self._personal is None:
+        personal = self._personal
+        if personal is None:
             budget = check_budget(self.epsilon, self.delta, users.n_users)
             return self._left or budget, users
-        largest = self._personal.largest
-        return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(self._personal.weights)
+        largest = personal.largest
+        return check_budget(largest.epsilon, largest.delta, users.n_users), users.weighted(personal.weights)
 
     def _statement(
         self, gate: Gate, algorithm: str, budget: Budget | PureBudget, users: Population, **parameters: Any

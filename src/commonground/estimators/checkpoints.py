@@ -63,7 +63,7 @@ class Checkpoint:
 
     def __enter__(self) -> "Reservation | None":
         try:
-            self.journal.begin({**self._description, "ledger": getattr(self._payer, "name", None)})
+            self.journal.begin({**self._description, "ledger": None if self._payer is None else self._payer.name})
             self._book = None if self._payer is None else self._reservation(self._payer)
         except BaseException:
             nothing = self.journal.payer is None and not self.journal.entries

@@ -3,17 +3,15 @@
 import warnings
 from typing import Any
 
-import numpy as np
-
 from commonground.accounting.budgets import Budget
 from commonground.data.population import Population
 from commonground.data.users import Users
-from commonground.errors import InputError, PrivacyWarning
+from commonground.errors import InputError, PrivacyWarning, is_whole
 from commonground.estimators.user_column import column_names
 
 
 def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
-    if isinstance(rank, bool) or not isinstance(rank, (int, np.integer)) or not least <= rank < max(n_features, 1):
+    if not is_whole(rank) or not least <= rank < max(n_features, 1):
         if least >= n_features:
             raise InputError(
                 f"{name} learns shared directions, fewer than there are features, and {n_features} feature leaves none. "

@@ -1,11 +1,12 @@
 """What a fit does before it has rows: find the values of categories that the schema leaves to be discovered, and pay for them."""
 
-import numpy as np
+from typing import Any
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.data.population import Population
+from commonground.data.schema import Schema
 from commonground.data.unencoded import Unencoded
-from commonground.errors import InputError
+from commonground.errors import InputError, is_whole
 from commonground.gate import Gate
 from commonground.steps.category_values import release_category_values
 
@@ -25,8 +26,13 @@ def discovered(people: Unencoded, gate: Gate, budget: Budget | PureBudget) -> tu
             "no value of any category stands out of the noise, and there are no other features. More people, a "
             "larger ε, or values from a public list would help. What was released stays spent."
         )
-    named = {name for column in people.schema.features if not column.undiscovered for name in column.feature_names}
-    return people.encoded(_of_new_names(found, named)), left
+    return people.encoded(_of_new_names(found, _names_there_may_be(people.schema))), left
+
+
+def _names_there_may_be(schema: Schema) -> set[str]:
+    """Names of features, whatever is found: those of columns that are declared, and of missing cells of all columns."""
+    declared = {name for column in schema.features if not column.undiscovered for name in column.feature_names}
+    return declared | {f"{column.name} is missing" for column in schema.features if column.missing is not None}
 
 
 def _of_new_names(found: dict[str, tuple[str, ...]], taken: set[str]) -> dict[str, tuple[str, ...]]:
@@ -38,9 +44,7 @@ def _of_new_names(found: dict[str, tuple[str, ...]], taken: set[str]) -> dict[st
     return kept
 
 
-def require_discoverable(
-    people: Population, budget: Budget | PureBudget | None, own_budgets: bool, rank: object
-) -> None:
+def require_discoverable(people: Population, budget: Budget | PureBudget | None, own_budgets: bool, rank: Any) -> None:
     """Before anything is charged: who can find values at all, and whether the fit can go on if none stands out."""
     if not isinstance(people, Unencoded):
         return
@@ -53,7 +57,7 @@ def require_discoverable(
             'values = "discover" takes a share of one (ε, δ) for everybody, which this estimator does not have: it protects '
             "nobody, has δ = 0 or personal budgets. Give the values by name."
         )
-    if isinstance(rank, (int, np.integer)) and rank >= max(people.n_features, 1):
+    if is_whole(rank) and rank >= max(people.n_features, 1):
         raise InputError(
             f"rank = {rank} needs more than {rank} features, and {people.n_features} are there whatever values are discovered: "
             "should none stand out, the fit could not go on, and its budget would be wasted. Choose a smaller rank, or give "

@@ -77,9 +77,9 @@ class Evaluated:
         X, users = self._whose(X, users, self.n_features_in_)
         people = as_users(X, y if isinstance(X, Population) else self._labels_in(y), users)
         position = None if self.user_ids_ is None else self._positions(plain_list(people.ids))
-        weights = None
-        if self._personal is not None and position is not None:
-            weights = np.where(position >= 0, self._personal.weights[position], 0.0)
+        weights, personal = None, self._personal
+        if personal is not None and position is not None:
+            weights = np.where(position >= 0, personal.weights[position], 0.0)
         return evaluate(
             self.billboard_, people, self.heads_, position, epsilon=epsilon, delta=delta, ledger=ledger, internal=internal,
             confidence=confidence, metrics=metrics, label_range=label_range, clip=clip, weights=weights,

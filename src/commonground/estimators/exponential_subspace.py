@@ -8,7 +8,7 @@ import numpy as np
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
-from commonground.errors import InputError, check_count, check_size
+from commonground.errors import InputError, check_count, check_parameters, check_size
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
 from commonground.gate import Gate
@@ -229,5 +229,5 @@ class ExponentialSubspace(PersonalModel):
                 f"loss of ExponentialSubspace must be 'squared', or 'huber' with recipe='paper', got {self.loss!r} with "
                 f"recipe={self.recipe!r}."
             )
-        for name in ("loss_bound", "feature_clip", "head_bound", "slope"):
-            check_size(f"{name} of ExponentialSubspace", getattr(self, name), _PUBLIC)
+        sizes = "loss_bound", "feature_clip", "head_bound", "slope"
+        check_parameters(check_size, self, *sizes, of="ExponentialSubspace", advice=_PUBLIC)

@@ -8,7 +8,7 @@ import numpy as np
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
-from commonground.errors import InputError, check_count, check_size
+from commonground.errors import InputError, check_count, check_parameters, check_size
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
 from commonground.estimators.class_answers import ClassAnswers
@@ -188,8 +188,7 @@ class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        for what in ("margin", "feature_bound", "head_bound"):
-            check_size(f"{what} of {name}", getattr(self, what))
+        check_parameters(check_size, self, "margin", "feature_bound", "head_bound", of=name)
         check_count(f"n_candidates of {name}", self.n_candidates, least=2)
         check_count(f"rows_per_person of {name}", self.rows_per_person)
         if self.n_stages is not None:

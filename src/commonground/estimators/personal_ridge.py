@@ -265,8 +265,9 @@ class PersonalBudgetRidge(PersonalModel):
         statement = self.billboard_.statement
         if statement.recipe != "sample":
             return whole
-        assert self._personal is not None
-        epsilon = float(self._personal.epsilons[int(self._positions([user_id])[0])])
+        personal = self._personal
+        assert personal is not None
+        epsilon = float(personal.epsilons[int(self._positions([user_id])[0])])
         return min(epsilon, statement.epsilon_spent)  # drawn with a probability that makes the one of the other
 
     def _bounds(self, d: int) -> tuple[np.ndarray, np.ndarray, float, float]:

@@ -130,10 +130,17 @@ class SingleModel(PersonalModel):
                     users, gate, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
                 ).value
             for after in shared_mean_rounds(
-                users, gate, mu_locate=mu["locate"], mu_size=mu["sizes"],
-                mu_sum=mu["rounds"], n_rounds=N_ROUNDS, feature_energy=energy, own_intercept=False,
-                constant=float(self.fit_intercept), feature_centre=centre,
-            ):  # fmt: skip
+                users,
+                gate,
+                mu_locate=mu["locate"],
+                mu_size=mu["sizes"],
+                mu_sum=mu["rounds"],
+                n_rounds=N_ROUNDS,
+                feature_energy=energy,
+                own_intercept=False,
+                constant=float(self.fit_intercept),
+                feature_centre=centre,
+            ):
                 model = after.model
                 advance()
         return model

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from commonground.errors import InputError
+from commonground.data.columns import columns_of
+from commonground.errors import InputError, is_whole
 
 
 def without_user_column(X: Any, user: Any, name: str, n_columns: int | None = None) -> tuple[Any, Any]:
@@ -14,15 +15,15 @@ def without_user_column(X: Any, user: Any, name: str, n_columns: int | None = No
     ``X`` is a frame of pandas or polars with a column named ``user``, or an array with one at this position, of ``n_columns``
     in training. ``name`` is the model's, for errors.
     """
-    names = getattr(X, "columns", None)
+    names = columns_of(X)
     if names is not None:
-        if user not in list(names):
+        if user not in names:
             raise InputError(f"user={user!r} is no column of X; there are {[str(name) for name in names]}.")
         return X[[name for name in names if name != user]], _known(X[user])
     if sparse.issparse(X):
         raise InputError("sparse rows have no room for ids; give users=ids, with one id for each row.")
     X = np.asarray(X)
-    if isinstance(user, bool) or not isinstance(user, (int, np.integer)):
+    if not is_whole(user):
         raise InputError(
             f"user={user!r} is a column's name, but X is an array without names. Give a position, or a frame."
         )
@@ -48,5 +49,5 @@ def _known(ids: Any) -> Any:
 
 def column_names(X: Any) -> list[str] | None:
     """What columns are called, where all are called by text, as scikit-learn counts it."""
-    names = getattr(X, "columns", None)
-    return None if names is None or not all(isinstance(name, str) for name in names) else list(names)
+    names = columns_of(X)
+    return None if names is None or not all(isinstance(name, str) for name in names) else names

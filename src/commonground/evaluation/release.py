@@ -80,7 +80,8 @@ def release_measures(
 
 def _released_clip(errors: OwnErrors, width: float | None, gate: Gate, mu: float) -> Clip:
     """Above the largest size of a person's own error that stands out of the noise; sizes lie close together, or are clipped."""
-    squares = errors.of["rmse"] if "rmse" in errors.of else np.square(errors.of["mae"])
+    with np.errstate(over="ignore"):  # one person's error, which nothing printed may tell of
+        squares = errors.of["rmse"] if "rmse" in errors.of else np.square(errors.of["mae"])
     there = ~np.isnan(squares)
     bins = bins_of(np.where(there, np.minimum(squares, 1e300), 0.0))
     counts = np.bincount(bins, np.where(there, errors.weights, 0.0), minlength=N_BINS)
@@ -98,7 +99,8 @@ def _released_means(
     errors: OwnErrors, n_public: int, names: list[str], clip: Clip | None, gate: Gate, mu: float, confidence: float
 ) -> list[Measure]:
     most = {name: _most(name, clip) for name in names}
-    shares = np.column_stack([errors.of[name] / most[name] for name in names])
+    with np.errstate(over="ignore"):  # as above; more than the most counts as the most
+        shares = np.column_stack([errors.of[name] / most[name] for name in names])
     sums = ShareSums.of(shares, errors.weights)
     released = gate.release(sums.bounded("evaluation: means over people", n_public), mu)
     people, std = float(released.value[-1]) / sums.count_factor, released.noise_std

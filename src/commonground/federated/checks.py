@@ -7,7 +7,7 @@ privacy: the noise is for the people at the other nodes, whose sums it cannot ch
 """
 
 import math
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ def for_people(sums: Any, n_users: int) -> Any:
 
 def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> Any:
     """The node's sums, of the same kind as ``template``, of which it keeps all that is public (clips, windows)."""
-    expected = {f.name: value for f in fields(template) if isinstance(value := getattr(template, f.name), np.ndarray)}
+    expected = {name: value for name, value in vars(template).items() if isinstance(value, np.ndarray)}
     if set(arrays) != set(expected):
         raise ImpossibleError("other arrays than were asked for")
     for name, value in expected.items():

@@ -42,9 +42,6 @@ from commonground.federated.superlink import beating, listening
 
 log = logging.getLogger("commonground.federated")
 LOOPBACK = "127.0.0.1"
-PATIENCE = (
-    3600.0  # seconds without a word from the server, after which a SuperNode that is refused is not started again
-)
 _POLL = 0.2  # seconds
 _SILENT = 120.0  # seconds in which a SuperNode must answer
 _PAUSES = 1.0, 30.0  # seconds before another SuperNode is started: the first time, and at most

@@ -5,7 +5,7 @@ in the one table here, ``CATALOGUE``, and the statistic's own types say what eve
 the table does not know is refused.
 """
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -107,7 +107,7 @@ def _entries(statistic: Statistic[Any], d: int) -> int:
 
 def _widths(public: Any) -> list[int]:
     """The columns of all matrices in it."""
-    values = [getattr(public, field.name) for field in fields(public)]
+    values = list(vars(public).values())
     own = [value.shape[1] for value in values if isinstance(value, np.ndarray) and value.ndim == 2]
     return own + [width for value in values if is_dataclass(value) for width in _widths(value)]
 

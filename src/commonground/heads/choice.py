@@ -22,6 +22,7 @@ from commonground.heads.ridge import (
 )
 from commonground.heads.table import OwnModels
 from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.statistic import SharedModel
 
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
@@ -34,24 +35,29 @@ HEAD, SHARED, OWN = 0, 1, 2
 
 
 def keep_best(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    prior: np.ndarray | None, usually: int, heads: np.ndarray, own_intercepts: np.ndarray, fewest_rows: int = FEWEST_ROWS,
-    with_few: int | None = None, clearly: float = CLEARLY,
-) -> tuple[OwnModels, np.ndarray]:  # fmt: skip
+    block: Block,
+    model: SharedModel,
+    prior: np.ndarray | None,
+    usually: int,
+    heads: np.ndarray,
+    own_intercepts: np.ndarray,
+    fewest_rows: int = FEWEST_ROWS,
+    with_few: int | None = None,
+    clearly: float = CLEARLY,
+) -> tuple[OwnModels, np.ndarray]:
     """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned.
 
     ``with_few``: what those keep who have fewer rows than that; None: what is usual. ``clearly``: who has ``MANY_ROWS`` keeps
     another that misses less by a factor of 1 + clearly/√rows. Also (people,) the mean square of what the kept model misses on
     rows left out: NaN where that is a head, infinite where it is too large for floats.
     """
-    shared = embedding, mean, intercept, local_intercept, prior
-    kept, missed = choose(block, *shared, usually, fewest_rows, with_few, clearly)
+    kept, missed = choose(block, model, prior, usually, fewest_rows, with_few, clearly)
     alone = np.flatnonzero(kept == OWN)
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
         first, last = np.searchsorted(alone, [some.first - block.first, some.first - block.first + some.n_users])
         here = alone[first:last] - (some.first - block.first)
-        return _fit_own(some.X, some.y, some.offsets, here, int(local_intercept), STRENGTHS)
+        return _fit_own(some.X, some.y, some.offsets, here, int(model.own_intercept), STRENGTHS)
 
     coef, finite = over_chunks(block, of_chunk)
     # Who has numbers too large for a model of her own is left with what is shared.
@@ -168,17 +174,21 @@ def _choose(X, y, offsets, U, w, intercepts, has_prior, strengths, usually, fewe
 
 
 def choose(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, local_intercept: bool,
-    prior: np.ndarray | None, usually: int, fewest_rows: int = FEWEST_ROWS, with_few: int | None = None,
+    block: Block,
+    model: SharedModel,
+    prior: np.ndarray | None,
+    usually: int,
+    fewest_rows: int = FEWEST_ROWS,
+    with_few: int | None = None,
     clearly: float = CLEARLY,
-) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
+) -> tuple[np.ndarray, np.ndarray]:
     """HEAD, SHARED or OWN for each person of the block, and the mean square of what it misses on rows that she leaves out.
 
     ``usually`` is what she keeps when nothing else is clearly better.
     """
-    w = np.zeros(block.X.shape[1]) if mean is None else np.ascontiguousarray(mean, dtype=np.float64)
-    U, _ = in_coordinates_of(prior, embedding)  # what a head predicts is the same in all coordinates
-    intercepts = float(intercept), int(local_intercept)
+    w = np.ascontiguousarray(model.slopes, dtype=np.float64)
+    U, _ = in_coordinates_of(prior, model.embedding)  # what a head predicts is the same in all coordinates
+    intercepts = float(model.intercept), int(model.own_intercept)
     how = U, w, intercepts, prior is not None, STRENGTHS, usually, fewest_rows, clearly
     kept, missed = over_chunks(block, lambda some: _choose(some.X, some.y, some.offsets, *how))
     return (kept if with_few is None else np.where(np.diff(block.offsets) < fewest_rows, with_few, kept)), missed

@@ -19,7 +19,7 @@ from commonground.heads.convex import fit_convex_heads
 from commonground.heads.halves import second_half_heads, second_half_margin_heads
 from commonground.heads.posterior import doubt_without_heads, fit_posterior_heads
 from commonground.heads.ridge import fit_heads
-from commonground.heads.table import Doubts, HeadTable, OwnModels
+from commonground.heads.table import Doubts, HeadTable, OwnModels, model_on
 from commonground.losses import LOSSES
 
 if TYPE_CHECKING:
@@ -45,6 +45,11 @@ class HeadKind:
                 usable, allowed = isinstance(value, float) and 0 < value < math.inf, "a finite float > 0"
             if not usable:
                 raise InputError(f"{field} of {type(self).__name__} must be {allowed}, got {value!r}.")
+
+    @property
+    def log_odds(self) -> bool:
+        """Whether heads answer with log-odds."""
+        return asdict(self).get("loss") == "logistic"
 
     def fit(self, block: Block, board: "Billboard") -> HeadTable:
         """Heads on ``board`` for the people of a block, each from her own rows alone."""
@@ -83,7 +88,7 @@ class RidgeHeads(HeadKind):
         own = OwnModels.nobody(board.n_features)
         if self.local_choice and board.rank and not block.sparse:
             usually = OWN if board.statement.sharing_pays is False else HEAD
-            own, _ = keep_best(block, *_shared(board), board.prior, usually, weights, intercepts)
+            own, _ = keep_best(block, model_on(board), board.prior, usually, weights, intercepts)
         return HeadTable(weights, intercepts, own)
 
 
@@ -108,15 +113,15 @@ class PosteriorHeads(HeadKind):
     def fit(self, block: Block, board: "Billboard") -> HeadTable:
         assert board.spread is not None
         assert board.noise is not None
-        how = board.spread, board.noise, board.log_odds
-        weights, intercepts, covariances, noises = fit_posterior_heads(block, *_shared(board), *how)
+        model = model_on(board)
+        weights, intercepts, covariances, noises = fit_posterior_heads(block, model)
         own = OwnModels.nobody(board.n_features)
         enough, rows = 2 * (board.n_features + 1), np.diff(block.offsets)
         if self.local_choice and not (block.sparse or board.log_odds) and (rows >= enough).any():
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             usually = OWN if board.statement.sharing_pays is False else HEAD
             own, missed = keep_best(
-                block, *_shared(board), prior, usually, weights, intercepts, enough, HEAD, CLEARLY_WITH_MANY_ROWS
+                block, model, prior, usually, weights, intercepts, enough, HEAD, CLEARLY_WITH_MANY_ROWS
             )
             doubt_without_heads(covariances, noises, missed, rows)
         return HeadTable(weights, intercepts, own, Doubts(covariances, noises))

@@ -15,6 +15,7 @@ from commonground.data.users import Block
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.posterior import logistic_posterior_in_place, posterior_in_place, prior_factor
 from commonground.statistics.kernels.products import chunk_products, row_products
+from commonground.statistics.statistic import SharedModel
 
 # Rows that the common noise counts for against a person's own residuals. Chosen on half of Jester: 100 and more cost nothing
 # there, 30 costs 0.03 %; and a person with one wild label needs it small.
@@ -158,14 +159,13 @@ def _fit(  # type: ignore[no-untyped-def]
                 at += 1
 
 
-def fit_posterior_heads(
-    block: Block, embedding: np.ndarray, mean: np.ndarray | None, intercept: float, own_intercept: bool,
-    spread: np.ndarray, noise: float, log_odds: bool = False,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+def fit_posterior_heads(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """(people, k) heads, (people,) own intercepts, (people, q(q + 1)/2) halves of their covariances, (people,) noises."""
-    w = np.zeros(len(embedding)) if mean is None else mean
-    columns, L, q = np.column_stack([embedding, w]), prior_factor(spread), len(spread)
-    how = int(own_intercept), float(intercept), L, float(noise), NOISE_ROWS, 1 if log_odds else None
+    assert model.spread is not None
+    own_intercept, log_odds = int(model.own_intercept), bool(model.log_odds)
+    columns, q = np.column_stack([model.embedding, model.slopes]), len(model.spread)
+    L = prior_factor(model.spread)
+    how = own_intercept, float(model.intercept), L, float(model.noise), NOISE_ROWS, 1 if log_odds else None
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         found = np.empty((some.n_users, q)), np.empty((some.n_users, q * (q + 1) // 2)), np.empty(some.n_users)
@@ -216,13 +216,13 @@ def _variances(products, position, own_intercept, doubts, noises, prior_doubt, n
 
 
 def prediction_variances(
-    X: np.ndarray, embedding: np.ndarray, own_intercept: bool, position: np.ndarray, doubts: np.ndarray, noises: np.ndarray,
-    spread: np.ndarray, noise: float,
-) -> np.ndarray:  # fmt: skip
-    """Of a fresh label of each row, by its person's posterior; by the prior where ``position`` is -1."""
-    products = row_products(X, embedding)
-    half = spread[np.tril_indices(len(spread))]
+    X: np.ndarray, model: SharedModel, position: np.ndarray, doubts: np.ndarray, noises: np.ndarray
+) -> np.ndarray:
+    """Of a fresh label of each row (of its log-odds), by its person's posterior; by the prior where ``position`` is -1."""
+    assert model.spread is not None
+    products = row_products(X, model.embedding)
+    half = model.spread[np.tril_indices(len(model.spread))]
     place = np.ascontiguousarray(position, dtype=np.int64)
-    variances = np.empty(len(place))
-    _variances(products, place, int(own_intercept), doubts, noises, half, float(noise), variances)
+    variances, noise = np.empty(len(place)), 0.0 if model.log_odds else float(model.noise)
+    _variances(products, place, int(model.own_intercept), doubts, noises, half, noise, variances)
     return variances

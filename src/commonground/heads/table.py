@@ -15,6 +15,7 @@ from commonground.errors import InputError
 from commonground.heads.arithmetic import coefficients, row_scores, shared_scores
 from commonground.heads.classes import ClassHead, class_log_probabilities
 from commonground.heads.posterior import prediction_variances
+from commonground.statistics.statistic import SharedModel
 
 if TYPE_CHECKING:
     from commonground.billboard.board import Billboard
@@ -241,20 +242,8 @@ class HeadTable:
                 f"heads of the kind {board.head_kind.name!r} do not know how far off they may be. Train with a recipe whose "
                 "heads are posteriors (the default of PrivateFedRep)."
             )
-        doubts = self.doubts
-        place = np.asarray(position)
-        return np.sqrt(
-            prediction_variances(
-                X,
-                board.embedding,
-                board.fit_intercept,
-                place,
-                doubts.covariances,
-                doubts.noises,
-                board.spread,
-                0.0 if board.log_odds else board.noise,
-            )
-        )
+        place, (covariances, noises) = np.asarray(position), (self.doubts.covariances, self.doubts.noises)
+        return np.sqrt(prediction_variances(X, model_on(board), place, covariances, noises))
 
     def head(self, board: "Billboard", position: int) -> Head | ClassHead:
         """What is hers alone: shared and own parts put together, or the model of her own rows."""
@@ -274,3 +263,10 @@ class HeadTable:
 
     def _std_of_one(self, board: "Billboard", position: int, X: Any) -> np.ndarray:
         return self.std(board, X, np.full(X.shape[0], position))
+
+
+def model_on(board: "Billboard") -> SharedModel:
+    """What a board publishes, as the model that heads are fitted on."""
+    noise = 1.0 if board.noise is None else board.noise
+    shared = board.embedding, board.mean, board.intercept, board.fit_intercept
+    return SharedModel(*shared, board.spread, noise, board.log_odds)

@@ -19,7 +19,7 @@ from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.billboard.board import name_each_other
 from commonground.billboard.joint import JointStatement, SharedParameters, refuse_to_pay_for_watchers
 from commonground.data.features import as_floats
-from commonground.errors import InputError, PrivacyWarning, check_size
+from commonground.errors import InputError, PrivacyWarning, check_parameters, check_size
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.checkpoints import kept_in
@@ -235,10 +235,10 @@ class _JointSGD(BaseEstimator):
             "recipe": ("default", "paper"),
         }
         for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {getattr(self, name)!r}.")
-        for name in ("clip_norm", "radius", "ridge"):
-            check_size(name, getattr(self, name))
+            given = getattr(self, name)
+            if given not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}, got {given!r}.")
+        check_parameters(check_size, self, "clip_norm", "radius", "ridge")
         if not 0 < self.sampling_probability <= 1 or self.steps < 1:
             raise InputError("sampling_probability must lie in (0, 1] and steps must be at least 1.")
         if self.aggregator != "mean" and (self.unit, self.user_level) != ("user", "clip"):

@@ -81,7 +81,7 @@ def with_heads_of_norm_one(users: Users, truth: Truth) -> tuple[Users, Truth]:
     lengths = np.linalg.norm(truth.heads, axis=1)
     heads = truth.heads / lengths[:, None]
     blocks = list(users.blocks())
-    X, y = (np.concatenate([getattr(block, name) for block in blocks]) for name in ("X", "y"))
+    X, y = (np.concatenate(parts) for parts in zip(*((block.X, block.y) for block in blocks), strict=True))
     person = np.repeat(np.arange(users.n_users), np.concatenate([np.diff(block.offsets) for block in blocks]))
     signal = ((X @ truth.embedding) * truth.heads[person]).sum(axis=1)
     return Users.from_arrays(X, signal / lengths[person] + (y - signal), person), replace(truth, heads=heads)

@@ -55,12 +55,18 @@ def mean_and_error(cells: Iterable[Cell], *keys: str) -> dict[tuple[Any, ...], t
 
 
 _METHODS = {
-    "per_silo": "alone (per silo)", "collaboration_without_dp": "together, no privacy", "full_dp": "full DP",
-    "fedavg_without_dp": "FedAvg as printed, no privacy", "fedavg_full_dp": "FedAvg as printed, full DP of owners",
-    "fedavg_joint_dp": "FedAvg as printed, joint DP of owners", "paper": "joint DP, paper's clip and rounds, our trainer",
-    "shared": "joint DP, shared part", "personal": "joint DP, with personal part",
-    "blend": "joint DP, blended with the own model", "joint_dp": "joint DP, owner's choice",
-}  # fmt: skip
+    "per_silo": "alone (per silo)",
+    "collaboration_without_dp": "together, no privacy",
+    "full_dp": "full DP",
+    "fedavg_without_dp": "FedAvg as printed, no privacy",
+    "fedavg_full_dp": "FedAvg as printed, full DP of owners",
+    "fedavg_joint_dp": "FedAvg as printed, joint DP of owners",
+    "paper": "joint DP, paper's clip and rounds, our trainer",
+    "shared": "joint DP, shared part",
+    "personal": "joint DP, with personal part",
+    "blend": "joint DP, blended with the own model",
+    "joint_dp": "joint DP, owner's choice",
+}
 _COLUMNS = {
     "paper": "joint_dp",
     "fedavg_joint_dp": "joint_dp",
@@ -251,9 +257,12 @@ def run_table4(fast: bool, show: bool) -> Outcome:
     )
     jobs = [
         p4_cells.table4_cells(study, k, epsilon, level, n, seed)
-        for k in ks for epsilon in epsilons for n in ns for seed in study.seeds
+        for k in ks
+        for epsilon in epsilons
+        for n in ns
+        for seed in study.seeds
         for level in p4_cells.table4_levels(k, fast or epsilon == 1.0)
-    ]  # fmt: skip
+    ]
     return table4_outcome(_collect(jobs, "p4-table4", show))
 
 
@@ -269,7 +278,7 @@ _COMMON = (
     "16→32, both 5 × 5, as the printed parameter counts imply, tanh; two linear layers averaged, fc1 personal. Optimiser, rates, "
     "batches and accountant are not printed: ours are q = 0.05, 600 steps, clip 0.1, neighbours by adding or removing. Five "
     "seeds."
-)  # fmt: skip
+)
 _RUNS = (
     ("p4-table1", "Learning across owners, by number of owners at ε = 1", "Record level.", run_table1),
     ("p4-table2", "Which layers owners train alone", "They rest until the shared part is published.", run_table2),

@@ -101,9 +101,14 @@ class Directions(Statistic[DirectionSums]):
             -(-(min(most, d) + 1) // 4) * 4,
         )  # lanes of columns, and rows four by four
         room = (
-            np.zeros((most + 4, width)), np.empty(most), np.empty((height, height)), np.empty((1, width, width)),
-            np.ones(1), np.empty(1), np.empty(d),
-        )  # fmt: skip
+            np.zeros((most + 4, width)),
+            np.empty(most),
+            np.empty((height, height)),
+            np.empty((1, width, width)),
+            np.ones(1),
+            np.empty(1),
+            np.empty(d),
+        )
         directions, model = np.zeros((some.n_users, d)), self.model
         y, intercept = some.y.astype(np.float64, copy=False), float(model.intercept)
         _directions(some.X, y, some.offsets, model.slopes, intercept, int(model.own_intercept), *room, directions)

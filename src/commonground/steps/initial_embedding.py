@@ -30,7 +30,7 @@ def release_initial_embedding(
     """Its top-k eigenvectors, (d, k); ``rank="auto"``: as many as stand out of the noise."""
     moment, noise_std = release_direction_moment(users, model, gate, mu)
     eigenvalues, Q = np.linalg.eigh(moment)
-    k = max(1, visible_rank(eigenvalues, noise_std, users.total_weight)) if isinstance(rank, str) else rank
+    k = max(1, visible_rank(eigenvalues, noise_std, users.total_weight)) if rank == "auto" else rank
     return np.ascontiguousarray(Q[:, -k:])
 
 

@@ -19,7 +19,7 @@ def release_noisy_start(
 ) -> np.ndarray:
     """(d, k) top eigenvectors; ``rank="auto"``: as many as stand out of the noise."""
     moment, noise_std = release_direction_moment(users, model, gate, mu)
-    seen = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight) if isinstance(rank, str) else rank
+    seen = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight) if rank == "auto" else rank
     k = max(1, seen)
     Q = np.linalg.eigh(without_single_features(moment, k, noise_std))[1]
     return np.ascontiguousarray(Q[:, -k:])

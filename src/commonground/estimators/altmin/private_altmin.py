@@ -215,10 +215,16 @@ class PrivateAltMin(PersonalModel):
             if self.shared_mean:
                 energy = release_feature_energy(users, own_intercept, gate, mu["mean scale"])
                 for after in shared_mean_rounds(
-                    users, gate, mu_locate=mu["mean locate"], mu_size=mu["mean sizes"], mu_sum=mu["mean rounds"],
-                    n_rounds=MEAN_ROUNDS, feature_energy=energy, own_intercept=own_intercept,
+                    users,
+                    gate,
+                    mu_locate=mu["mean locate"],
+                    mu_size=mu["mean sizes"],
+                    mu_sum=mu["mean rounds"],
+                    n_rounds=MEAN_ROUNDS,
+                    feature_energy=energy,
+                    own_intercept=own_intercept,
                     constant=float(own_intercept),
-                ):  # fmt: skip
+                ):
                     model, mean_edge = after.model, after.edge
                     advance()
             model = replace(model, embedding=release_initial_embedding(users, self.rank, model, gate, mu["init"]))

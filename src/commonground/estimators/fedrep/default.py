@@ -163,13 +163,13 @@ class Training:
         """
         users, popular, rank = self.first_asked, self.seen.popular, self.asked.rank
         bare = replace(_as_labels(model), spread=None)
-        if self.hardly_visible and isinstance(rank, int):
+        if self.hardly_visible and rank != "auto":
             found = release_embedding_in_looks(
                 users, rank, bare, self.gate, self.mu["init"], popular, without_single_features
             )
         else:
             moment, noise_std = release_direction_moment(users, bare, self.gate, self.mu["init"], popular)
-            if isinstance(rank, str):
+            if rank == "auto":
                 rank = visible_rank(np.linalg.eigvalsh(moment), noise_std, users.total_weight)
             if not rank:
                 return model

@@ -121,7 +121,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
 
 def hardly_visible(users: Population, rank: int | Literal["auto"], mu: float) -> bool:
     """Whether shared directions are, with a whole budget ``mu``; from public numbers."""
-    if isinstance(rank, str) or rank == 0:
+    if rank == "auto" or rank == 0:
         return False
     return information(users.total_weight, users.n_features, rank, mu) < HARDLY_VISIBLE_BELOW
 

@@ -100,7 +100,7 @@ def recipe_for_few(
     model = SharedModel(np.zeros((users.n_features, 0)))
     mu = plan_for_few(known).costs(budget)
     with progress_bar("training", N_ROUNDS, verbose) as advance:
-        if isinstance(rank, str):  # a first look alone would have to tell it
+        if rank == "auto":  # a first look alone would have to tell it
             U = release_initial_embedding(users, rank, model, gate, mu["init"])
         else:
             U = release_embedding_in_looks(users, int(rank), model, gate, mu["init"])

@@ -1,7 +1,5 @@
 """What the default recipe has compiled on both cores, where it never was: see ``ahead``."""
 
-import numpy as np
-
 from commonground import ahead
 from commonground.data.population import Population
 from commonground.heads.posterior import fit_posterior_heads
@@ -15,7 +13,4 @@ def start_compiling(users: Population) -> None:
         return
     if ahead.start(people_of_chunk, made_up.__name__, made_up.compile_rounds.__name__, users.numbers):
         made_up.compile_directions(users.numbers)
-        model = made_up.MODEL
-        fit_posterior_heads(
-            made_up.made_up_people(users.numbers), model.embedding, model.coef, 0.0, True, np.eye(2), 1.0
-        )
+        fit_posterior_heads(made_up.made_up_people(users.numbers), made_up.MODEL)

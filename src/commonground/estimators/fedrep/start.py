@@ -51,7 +51,7 @@ def start_from(board: Any, users: Population, simulated: bool) -> Billboard:
 def model_of(board: Billboard, asked: FitSettings) -> SharedModel:
     """The shared model that an earlier board publishes, where it has the parts that this fit asks for; any rank for "auto"."""
     parts = {
-        "rank": (board.rank, board.rank if isinstance(asked.rank, str) else int(asked.rank)),
+        "rank": (board.rank, board.rank if asked.rank == "auto" else int(asked.rank)),
         "fit_intercept": (board.fit_intercept, asked.own_intercept),
         "shared_mean": (board.mean is not None, asked.shared_mean),
         "a logistic loss": (board.log_odds, asked.log_odds),
