@@ -206,6 +206,9 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     ),
     "sparse: posterior moments": lambda b: PosteriorMoments(WITH_PRIOR).of(csr(b)).bounded("p"),
     "sparse: directions": lambda b: SparseDirections(MEAN_ALONE, np.array([0, 2, 3])).of(csr(b)).bounded("p"),
+    "sparse: directions within": lambda b: (
+        SparseDirections(MEAN_ALONE, np.array([0, 2, 3]), U[:3]).of(csr(b)).bounded("p")
+    ),
     "sparse: feature energy": lambda b: FeatureEnergies(True).of(csr(b)).bounded("e"),
     "sparse: feature shares": lambda b: FeatureFrequencies().of(csr(b)).bounded("f"),
     "paper: gradients": lambda b: BatchGradients(U, 2, 4, 0.7).of(b).bounded("p"),

@@ -258,6 +258,15 @@ def test_everything_released_is_bounded_for_somebody_huge(numbers: Any) -> None:
     assert found["rmse"].value == pytest.approx(exact_measures(exact, Clip(1.0, False))[0].value, rel=0.02)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize(("metrics", "size"), [("rmse", 1e152), ("mae", 1e200)])
+def test_one_persons_error_warns_of_nothing(metrics: str, size: float) -> None:
+    """A warning of an overflow would tell of her rows in the log, and stop an evaluation that was paid for under -W error."""
+    X, y, ids = people(400, rows=6)
+    model = cg.PrivateFedRep(0, 8.0, simulation_seed=0).fit(X, 1e-3 * y, users=ids)
+    model.evaluate(X, np.where(np.arange(len(y)) == 5, size, 1e-3 * y), users=ids, epsilon=2.0, metrics=metrics)
+
+
 # ---- who pays --------------------------------------------------------------------------------------------------------------
 
 

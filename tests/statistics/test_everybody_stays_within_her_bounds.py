@@ -164,6 +164,9 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b),
     "label noise": lambda b: LabelNoise(WITH_MEAN).of(b),
     "sparse directions": lambda b: SparseDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3])).of(csr(b)),
+    "sparse directions within": lambda b: SparseDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3]), U[:3]).of(
+        csr(b)
+    ),
     "directions": lambda b: Directions(mean_model(W0, 0.1, False)).of(b),
     "directions, intercepts": lambda b: Directions(mean_model(0 * W0, 0.0, True)).of(b),
     "directions within": lambda b: DirectionsWithin(mean_model(0 * W0, 0.0, False), U).of(b),

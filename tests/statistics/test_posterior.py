@@ -182,6 +182,15 @@ def test_directions_and_shares_of_sparse_rows(many: Block) -> None:
             shares += many.weights[j] * energy / np.linalg.norm(energy)
     own = SparseDirections(bare, features).of(as_sparse(many)).value
     assert np.abs(own - moment).max() < 1e-3 * np.abs(moment).max()  # single rows leave nothing but rounding
+    Q, _ = np.linalg.qr(np.random.default_rng(4).standard_normal((3, 2)))
+    within = sum(
+        many.weights[j] * np.outer(v, v) / (v @ v)
+        for j, (X, y) in enumerate(people(many))
+        if np.linalg.norm(v := Q.T @ (X.T @ ((r := y - X @ MODEL.slopes - MODEL.intercept) - r.mean()))[features])
+        > 1e-12
+    )
+    own = SparseDirections(bare, features, Q).of(as_sparse(many)).value
+    assert np.abs(own - within).max() < 1e-3 * np.abs(within).max()
     np.testing.assert_allclose(FeatureFrequencies().of(as_sparse(many)).value, shares, rtol=1e-10)
 
 

@@ -12,7 +12,7 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose
 from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
-from commonground.estimators.discovery import SHARE, _of_new_names
+from commonground.estimators.discovery import SHARE, _names_there_may_be, _of_new_names
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.steps.category_values import _counts, release_category_values
@@ -142,3 +142,27 @@ def test_nothing_is_charged_where_the_fit_cannot_go_on(wrong: dict[str, Any], tm
 
 def test_a_value_whose_feature_name_is_taken_is_left_out() -> None:
     assert _of_new_names({"a": ("b=c", "d"), "a=b": ("c", "e")}, {"x", "a=d"}) == {"a": ("b=c",), "a=b": ("e",)}
+
+
+def test_missing_cells_of_a_column_to_discover_have_a_name_that_is_taken() -> None:
+    """Else the fit would be refused for a name that occurs twice, after discovery was paid for."""
+    schema = cg.Schema(
+        (*SCHEMA.columns, cg.Column("town=Oslo", kind="category", values="discover", missing="indicator"))
+    )
+    taken = _names_there_may_be(schema)
+    assert {"town is missing", "town=Oslo is missing", "x", "z"} == taken
+    assert _of_new_names({"town": ("Oslo is missing", "Oslo")}, taken) == {"town": ("Oslo",)}
+
+
+@pytest.mark.parametrize("column", ["x", "y"])
+def test_a_cell_that_overflows_by_its_scale_is_told_before_anything_is_charged(column: str) -> None:
+    """1.7e308 is a number, and 1.7e308 / 0.01 is none: that was found when rows were made, after discovery was paid for."""
+    rng = np.random.default_rng(6)
+    frame = pd.DataFrame({"who": np.repeat(np.arange(300), 3), "town": "Oslo"})
+    frame = frame.assign(x=rng.standard_normal(900), y=rng.standard_normal(900))
+    frame.loc[5, column] = 1.7e308
+    schema = cg.Schema(
+        (SCHEMA.columns[0], cg.Column("y", "label", scale=0.01), cg.Column("x", scale=0.01), SCHEMA.columns[4])
+    )
+    with pytest.raises(InputError, match=f"'{column}': row 5 .* is not a finite number"):
+        cg.Users.from_table(frame, schema=schema)
