@@ -123,7 +123,7 @@ def test_every_round_and_stage_is_listed() -> None:
     users = people(1, 1.0, 12)
     expected = {
         # scales, centre, moments; energy; level: locate, 2 rounds; spread; mean: locate, 3 rounds, 2 looks at the prior;
-        # start, 2 looks; locate; 5 rounds, 2 looks
+        # start, 2 looks at the prior; locate; 5 rounds, 2 looks
         "fedrep": (2 * 3 + 3 + 2) + 1 + (1 + 2 * 2) + 1 + (1 + 2 * 3 + 2) + (1 + 2) + 1 + 2 * 5 + 2,
         "fedrep without mean": (2 * 3 + 2) + 1 + 1 + 1 + 2 * 5 + 3,
         "fedrep, paper": 1 + 3,

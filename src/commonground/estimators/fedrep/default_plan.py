@@ -23,8 +23,9 @@ LEVEL_VISIBLE_FROM = (
 MOST_TIMES_FOR_LEVEL = 40.0  # what many people pay
 FIRST_ROUNDS, FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = 4, 3, 14
 # few_people.information, below which noise hides most of what people share: then a first embedding in several looks finds more of
-# it, and one later round of more budget brings as much as three. Chosen on simulated ratings and half of Jester's people.
-HARDLY_VISIBLE_BELOW = 200.0
+# it, and one later round of more budget brings as much as three. Of few features there is little to leave out of a later look.
+# Chosen on simulated ratings and half of Jester's people; that few features lose by it was seen on the survey's and the bank's.
+HARDLY_VISIBLE_BELOW, FEWEST_FEATURES_FOR_LOOKS = 200.0, 40
 PLAN = Plan(
     (
         Share("features", 0.03, "how often each feature occurs (sparse rows)"),
@@ -121,7 +122,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
 
 def hardly_visible(users: Population, rank: int | Literal["auto"], mu: float) -> bool:
     """Whether shared directions are, with a whole budget ``mu``; from public numbers."""
-    if rank == "auto" or rank == 0:
+    if rank == "auto" or rank == 0 or users.n_features < FEWEST_FEATURES_FOR_LOOKS:
         return False
     return information(users.total_weight, users.n_features, rank, mu) < HARDLY_VISIBLE_BELOW
 
