@@ -771,6 +771,22 @@ def test_another_unit_is_told_without_a_range_where_it_makes_the_difference(run:
     assert "hundreds of times farther from" in run("personalize", "b", "grams.csv", "--out", "h2.parquet")[2]
 
 
+@pytest.mark.parametrize(("times", "word"), [(1e4, "larger"), (1e-4, "smaller")])
+def test_labels_of_a_size_that_noise_hides_are_refused_before_anything_is_spent(
+    run: Run, plain: pd.DataFrame, times: float, word: str
+) -> None:
+    """As prices in cents for a few hundred people: nothing was learned, or shared answers were off by hundreds, in silence."""
+    plain.assign(y=plain.y * times).to_csv("t.csv", index=False)
+    code, _, err = run(*LOOK)
+    assert (code, f"'y', the label, is far {word} than one" in err, "--any-scales" in err) == (2, True, True)
+    assert run(*LOOK, "--any-scales")[0] == 0
+    assert run(*LOOK, "--epsilon", 60)[0] == 0
+    plain.assign(y=plain.y * 5).to_csv("t.csv", index=False)
+    assert run(*LOOK)[0] == 0
+    code, _, err = run(*LOOK, "--label-range", f"{-10 * 1e4},{10 * 1e4}")
+    assert (code, "is far larger than one" in err) == (2, True), "a range that is declared tells how large they are"
+
+
 def test_a_delta_that_protects_nobody_is_told_by_a_dry_run(run: Run, plain: pd.DataFrame) -> None:
     plain.to_csv("t.csv", index=False)
     assert "larger than 1/(number of people)" in run(*LOOK, "--delta", 0.1)[2]

@@ -1,7 +1,10 @@
 """Sizes that noise would hide are told by name before anything is spent; with public ranges nothing is looked at."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
@@ -79,3 +82,18 @@ def test_one_person_does_not_decide() -> None:
     X, y, ids = rows(200, [1, 1, 1], [0, 0, 0])
     X[:6, 1] *= 1e12
     assert cg.SingleModel().hidden_scales(cg.Users.from_arrays(X, y, ids)) == []
+
+
+@pytest.mark.parametrize("size", [1e-4, 1e4])
+@pytest.mark.parametrize("model", [cg.PrivateFedRep(rank=1), cg.SingleModel(), cg.PrivateAltMin(rank=1)])
+def test_labels_far_from_one_are_told_where_few_people_leave_their_size_hidden(model: Any, size: float) -> None:
+    users, _ = cg.datasets.make_shared_subspace(300, rows_per_user=5, n_features=4, rank=1, noise=0.1, seed=0)
+    X, y = zip(*(users.rows_of(person) for person in users.ids.tolist()), strict=True)
+    ids = np.repeat(users.ids, [len(rows) for rows in y])
+    people = cg.Users.from_arrays(np.concatenate(X), size * np.concatenate(y), ids)
+    model.set_params(epsilon=1.0, delta=1e-6)
+    assert "the label is far" in model.hidden_label(people)
+    with pytest.warns(ScaleWarning, match="noise would hide where labels lie for 300 people"):
+        clone(model).set_params(simulation_seed=0).fit(people)
+    assert model.hidden_label(users) == ""
+    assert model.set_params(epsilon=8.0).hidden_label(people) == ""

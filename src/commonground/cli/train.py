@@ -67,8 +67,11 @@ def journal_at(checkpoint: Path | None, out: Path, none: bool) -> Iterator[Journ
 def refuse_hidden_scales(model: Any, people: Population) -> None:
     """The operator's own look at her rows, before any budget is spent; it changes nothing that is published."""
     hidden = model.hidden_scales(people)
-    if hidden:
-        raise InputError(f"{advice(hidden, people.n_users)} To train all the same: --any-scales.")
+    told = [advice(hidden, people.n_users)] if hidden else []
+    if far_from_one := model.hidden_label(people):
+        told.append(far_from_one)
+    if told:
+        raise InputError(f"{' '.join(told)} To train all the same: --any-scales.")
 
 
 def expected_to_pay(model: Any, people: Population) -> bool | None:

@@ -53,7 +53,10 @@ def personalize(
     if as_json:
         print_json({"heads": str(out), "people": users.n_users})
         return ""
-    return f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own."
+    return (
+        f"Fitted {users.n_users:,} head{'s' * (users.n_users != 1)} into {out}. They are private: give each "
+        "person only her own."
+    )
 
 
 def predict(
@@ -94,7 +97,7 @@ def predict(
     if as_json:
         print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
         return ""
-    told = f"Wrote {X.shape[0]:,} predictions to {out}; {int(known.sum()):,} from people's own heads."
+    told = f"Wrote {X.shape[0]:,} prediction{'s' * (X.shape[0] != 1)} to {out}; {int(known.sum()):,} from people's own heads."
     return (
         told if own is not None else f"{told} Without --heads everybody gets the shared one; `personalize` makes heads."
     )

@@ -184,7 +184,8 @@ _READERS = {"number": _numbers, "category": _category, "yes/no": _yes_or_no, "da
 def misfit_error(misfits: Sequence[Misfit], what: str) -> InputError:
     lines = "\n".join(f"  {misfit}" for misfit in misfits)
     return InputError(
-        f"{what} does not fit its schema in {len(misfits)} places:\n{lines}\nCorrect the table or the schema."
+        f"{what} does not fit its schema in {len(misfits)} place{'s' * (len(misfits) != 1)}:\n{lines}\n"
+        "Correct the table or the schema."
     )
 
 

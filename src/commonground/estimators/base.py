@@ -31,7 +31,15 @@ from commonground.estimators.discovery import discovered, require_discoverable
 from commonground.estimators.docstrings import with_attributes_of
 from commonground.estimators.evaluated import Evaluated
 from commonground.estimators.own_budgets import booked_for_each, personal_budgets
-from commonground.estimators.scales import FIND_SCALES, HiddenScale, advice, hidden_scales, too_few_for_a_shared_answer
+from commonground.estimators.scales import (
+    FIND_SCALES,
+    LOCATE_LABELS,
+    HiddenScale,
+    advice,
+    hidden_label,
+    hidden_scales,
+    too_few_for_a_shared_answer,
+)
 from commonground.estimators.user_column import column_names
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.table import HeadTable
@@ -281,6 +289,8 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         hidden = self.hidden_scales(people)
         if hidden:
             warnings.warn(advice(hidden, people.n_users), ScaleWarning, stacklevel=4)
+        if far_from_one := self.hidden_label(people):
+            warnings.warn(far_from_one, ScaleWarning, stacklevel=4)
         budget = self._budget() if self._declares and self.shared_mean else None
         if budget is not None and budget.mu and (few := too_few_for_a_shared_answer(people, budget.mu)):
             warnings.warn(few, SharingWarning, stacklevel=4)
@@ -303,6 +313,23 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             return []
         finds = self._variant.startswith(FIND_SCALES)
         return hidden_scales(people, budget.mu, finds_scales=finds, shared_mean=bool(self.shared_mean))
+
+    def hidden_label(self, people: Population) -> str:
+        """Not private, for the operator alone: what to do where noise would hide the size of labels.
+
+        Parameters
+        ----------
+        people : Population
+            Whom it would be fitted on.
+
+        Returns
+        -------
+        str
+            Empty where all is well.
+        """
+        budget = self._budget() if self._declares and self.recipe == "default" else None
+        locates = self._variant.startswith(LOCATE_LABELS)
+        return hidden_label(people, budget.mu) if locates and budget is not None and budget.mu else ""
 
     @property
     def _rank(self) -> Any:

@@ -24,6 +24,9 @@ SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of an
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
+# Labels: so many octaves about size one are fine, and n·μ must be so large for each octave beyond (docs/schema.md).
+FREE_OCTAVES, REACH_AN_OCTAVE = 3.0, 25.0
+LOCATE_LABELS = ("PrivateFedRep", "PrivateAltMin", "SingleModel")
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,38 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
         elif shared_mean and abs(at) / largest_offset > size:
             found.append(HiddenScale(str(name), "lies many times its spread from zero"))
     return found
+
+
+def hidden_label(users: Population, mu: float) -> str:
+    """What to say of labels so large or small that noise would hide where they lie; empty where all is well.
+
+    Where labels lie is found on a grid of sizes, about size one where nothing stands out. A public range says how large they
+    are, and is what is looked at then; of the rows, only quantiles.
+    """
+    if not users.features_are_known or not users.rows_are_here:
+        return ""
+    label = None if users.schema is None else users.schema.label
+    if label is not None and label.kind in ("category", "yes/no"):
+        return ""
+    if label is not None and label.range is not None:
+        low, high = label.range
+        middle, spread = (low + high) / 2, (high - low) / 4
+    else:
+        y = next(iter(users.blocks())).y
+        low, middle, high = np.quantile(y[:: 1 + y.size // NUMBERS].astype(np.float64), [0.1, 0.5, 0.9])
+        spread = (high - low) / 2.56
+    if not spread > 0.0:
+        return ""
+    size = max(spread, abs(middle)) if abs(middle) > 2.0**FREE_OCTAVES else spread
+    octaves = abs(math.log2(size))
+    if octaves <= FREE_OCTAVES or users.n_users * mu >= REACH_AN_OCTAVE * octaves:
+        return ""
+    name = "the label" if users.label_name is None else f"{users.label_name!r}, the label,"
+    return (
+        f"noise would hide where labels lie for {users.n_users:,} people at this ε, and nothing would be learned, or predictions "
+        f"be off by any factor: {name} is far {'larger' if size > 1 else 'smaller'} than one. Divide it by a public number, such "
+        "as 1,000 for prices, so that most labels lie between -8 and 8."
+    )
 
 
 def reach_of(users: Population, mu: float) -> float:
