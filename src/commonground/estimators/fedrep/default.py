@@ -45,13 +45,12 @@ from commonground.steps.some_people import some_people
 
 MEAN_EVERY = 4  # rounds: every fourth goes to w₀, whose residuals have shrunk with the embedding's error
 LOOK_EVERY = 4  # rounds
-DOUBT_AFTER_ROUNDS = (
-    0.4  # by how much the prior is expected to be off after rounds, whose noise lengthens weak directions
-)
-DOUBT_OF_REFIT = 0.1  # the same of an earlier board's prior, unless it stands out
-NEWTON_STEPS = 1.7  # length of a step on the likelihood: clipping takes more from those who say more
-MOST_OVERSHOOT = 1.25  # of a step along a direction, against the way to where the likelihood is highest along it
-LOWEST_QUANTILE = 0.15  # of people's sizes, where rounds clip that are all noise
+# Relative error expected of the prior after rounds, whose noise lengthens weak directions.
+DOUBT_AFTER_ROUNDS = 0.4
+DOUBT_OF_REFIT = 0.1  # the same of an earlier board's prior
+NEWTON_STEPS = 1.7  # length of a step, in steps of Newton's: clipped gradients are shorter than the likelihood's
+MOST_OVERSHOOT = 1.25  # longest step along a direction, relative to the distance of the maximum along it
+LOWEST_QUANTILE = 0.15  # of people's sizes: the clip after a round that was nothing but noise
 
 
 def default_recipe(
