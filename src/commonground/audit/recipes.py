@@ -43,9 +43,8 @@ class Claim:
     epsilon: float = 1.0
     delta: float = 1e-6
     rank: int = 1
-    n_rounds: int | None = (
-        3  # of the default recipes of PrivateFedRep and PrivateAltMin; the others have a fixed number
-    )
+    # Of the default recipes of PrivateFedRep and PrivateAltMin; the others have a fixed number.
+    n_rounds: int | None = 3
 
     def __post_init__(self) -> None:
         Budget(self.epsilon, self.delta)  # refuses what is no budget

@@ -26,9 +26,8 @@ class Line:
     claimed_epsilon: float
     claimed_mu: float
     bound: Bound
-    power: float | None = (
-        None  # the ε that half of the noise would have shown in the same runs: above the claim, or it is weak
-    )
+    # The ε that half of the noise would have shown in the same runs: above the claim, or it is weak.
+    power: float | None = None
     reach: float | None = None  # root mean square move of the sum, in units of its sensitivity; 1: the worst case
     moved_too_far: bool = False  # once at least, further than its sensitivity: no statistics needed
 

@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 
 from commonground import plots
 from commonground.cli.models import opened
@@ -149,7 +149,7 @@ def compare(
         for title, model in [*models, (name, private)]:
             fitted = model.fit(split.X[seen], split.y[seen], users=split.ids[seen])
             scores = fitted.predict(split.X[asked], users=split.ids[asked])
-            if schema is not None and not hasattr(fitted, "classes_"):
+            if schema is not None and not is_classifier(fitted):
                 is_class = _is_class(schema)
                 scores = class_of(fitted.billboard_, scores, schema) if is_class else schema.in_label_range(scores)
             answers[title] = scores

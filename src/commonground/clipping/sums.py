@@ -2,8 +2,8 @@
 
 A person's contribution is a vector (or matrix) whose size is not known in advance. People are sorted into bins of half
 an octave by the norm of their contribution, on a fixed public grid from 2⁻⁶⁰ to 2⁶⁰, and for each bin the sum is kept
-twice: as it is (``raw``) and with every contribution scaled to norm one (``unit``). Who sends less than the grid begins with
-sends nothing (``bin_of``). From that, the sum clipped at any bin edge C follows without reading the rows again:
+twice: as it is (``raw``) and with every contribution scaled to norm one (``unit``). A person who sends less than the grid
+begins with sends nothing (``bin_of``). From that, the sum clipped at any bin edge C follows without reading the rows again:
 
     Σ_j min(1, C/‖g_j‖) g_j  =  Σ_{bins below C} raw  +  C · Σ_{bins above C} unit.
 

@@ -6,7 +6,7 @@ from commonground.clipping.grid import bin_of, lower_edge
 
 LOCATING_WIDTH = 8  # bins (4 octaves): people's sizes mostly lie this close together
 _PREFER_ONE = 0.1  # standard deviations of noise that a window must gain for each bin it is further from size one
-_SEEN = 4.0  # standard deviations of a window's noise, by which one of 235 must stand out to be believed at all
+_SEEN = 4.0  # standard deviations of a window's noise, by which the best of 235 windows must stand out, or it is taken for noise
 
 
 def densest_window(counts: np.ndarray, noise_std: float) -> int:

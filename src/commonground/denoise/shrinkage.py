@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-_SURE = 4.0  # standard deviations: one in 30,000 looks sees what is not there
+_SURE = 4.0  # standard deviations: noise alone passes for signal in one of 30,000 releases
 _SMALLEST = 0.01  # eigenvalue, of the mean one
 _OF_NOISE = 0.5  # of the noise's spectral norm, up to which eigenvalues are raised
 

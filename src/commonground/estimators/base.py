@@ -199,8 +199,8 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             names, self.n_features_in_ = column_names(seen), np.asarray(seen).shape[1]
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
+        else:  # of an earlier fit
+            self.__dict__.pop("feature_names_in_", None)
 
     def _kept_in(self, checkpoint: Any, people: Population, ledger: Any, gate: Any) -> Checkpoint | None:
         if checkpoint is None:

@@ -1,6 +1,6 @@
 """Which estimator takes what: one table, from which refusals are made, and the table in docs/estimators.md."""
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from commonground.data.population import Population
@@ -56,12 +56,12 @@ def require(variant: str, wanted: dict[str, bool]) -> None:
     A ``variant`` that is no line of the table takes what the plainest estimator does; ``wanted`` are columns that a fit asks for.
     """
     can = CAPABILITIES.get(variant, Capabilities())
-    for field in fields(Capabilities):
-        if wanted.get(field.name) and not getattr(can, field.name):
-            others = [name for name, one in CAPABILITIES.items() if getattr(one, field.name) and "," not in name]
-            instead = " With few features, pass X.toarray()." if field.name == "sparse" else ""
+    for what, is_taken in asdict(can).items():
+        if wanted.get(what) and not is_taken:
+            others = [name for name, one in CAPABILITIES.items() if asdict(one)[what] and "," not in name]
+            instead = " With few features, pass X.toarray()." if what == "sparse" else ""
             raise InputError(
-                f"{variant} has no version for {WORDS[field.name]}, which {', '.join(others)} can be given.{instead} "
+                f"{variant} has no version for {WORDS[what]}, which {', '.join(others)} can be given.{instead} "
                 "See docs/estimators.md."
             )
 

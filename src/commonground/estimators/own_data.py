@@ -12,9 +12,8 @@ from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate
 
-TOO_LARGE = (
-    1e140  # rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow
-)
+# Rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow.
+TOO_LARGE = 1e140
 
 
 class OwnDataOnly(PersonalModel):

@@ -64,7 +64,7 @@ class PersonalBudgetRidge(PersonalModel):
         Public: numbers, or for features one each. Values outside are moved to them. Both are needed.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where each row
-        is a person), or one number. Who has 0 takes no part. None: those of the table.
+        is a person), or one number. A person with 0 takes no part. None: those of the table.
     delta : float or None, default=None
         Of "statistics" and "descent"; None means 1e-6. 0 is pure ε with L2-Laplace noise, for "statistics". The other methods
         have δ = 0.

@@ -47,7 +47,7 @@ class SingleModel(PersonalModel):
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
-        ``users.ids``. Who has 0 takes no part. None: those of the table, if it has them.
+        ``users.ids``. A person with 0 takes no part. None: those of the table, if it has them.
     fit_intercept : bool, default=True
         Shared by everybody.
     own_intercept : bool, default=False

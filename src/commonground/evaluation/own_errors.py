@@ -80,9 +80,8 @@ class Asker:
     board: Billboard
     heads: HeadTable | None  # none: everybody gets the shared prediction
     metrics: tuple[str, ...]
-    label_range: tuple[float, float] | None = (
-        None  # public: answers are kept within, and no error counts for more than its width
-    )
+    # Public: answers are kept within, and no error counts for more than its width.
+    label_range: tuple[float, float] | None = None
     kind: str = field(init=False)
 
     def __post_init__(self) -> None:

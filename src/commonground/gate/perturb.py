@@ -49,10 +49,10 @@ def perturb(bounded_sum: BoundedSum, epsilon: float, ledger: Ledger, randomness:
 
 
 def sample_people(probabilities: np.ndarray, randomness: Randomness) -> np.ndarray:
-    """Who takes part, each with her own probability. Costs nothing by itself; who was drawn must stay private."""
+    """A random sample of people, each with her own probability. Costs nothing by itself; the sample must stay private."""
     return coins(probabilities * (1.0 - 1e-12), randomness)
 
 
 def part_of_people(n: int, size: int, randomness: Randomness) -> np.ndarray:
-    """Which ``size`` of n people take part. Costs nothing by itself, and saves nothing; who was drawn must stay private."""
+    """A random sample of ``size`` of n people. Costs nothing by itself, and saves nothing; the sample must stay private."""
     return part(n, size, randomness)

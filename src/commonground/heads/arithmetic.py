@@ -3,7 +3,7 @@
 A head may depend on the billboard and on her own rows, bit by bit. A matrix product over a block rounds by where a row stands in
 it, and so by how many rows the people before her have; the libraries behind it also by memory and threads. So everything
 here adds up in one fixed order, one row and one person at a time, compiled without any licence to reorder. Nothing raises:
-what is too large or too small for floats is reported to the caller, who has something else for that person.
+what is too large or too small for floats is reported to the caller, which answers for that person in another way.
 """
 
 import math

@@ -27,8 +27,8 @@ from commonground.statistics.statistic import SharedModel
 FOLDS = 5  # row i is left out with every fifth row from it
 FEWEST_ROWS = 5  # with fewer, differences have no standard error to speak of
 CLEARLY = 8.0  # another must miss less by a factor of 1 + 8/√rows; see docs/real_data.md
-# The same beside posterior heads for who has that many rows, and twice as many as features. With fewer, truly shared people are
-# switched by chance too often.
+# The same beside posterior heads, for people with at least that many rows, and twice as many as features. With fewer rows,
+# people who are well served by the shared directions are switched by chance too often.
 CLEARLY_WITH_MANY_ROWS, MANY_ROWS = 2.0, 40
 DOUBTFUL = 10.0  # and by this factor more where sharing does not pay: what is shared is noise, and may fit by chance
 HEAD, SHARED, OWN = 0, 1, 2
@@ -47,9 +47,9 @@ def keep_best(
 ) -> tuple[OwnModels, np.ndarray]:
     """Let everybody keep what serves her best, in ``heads`` and ``own_intercepts`` and in the models of their own returned.
 
-    ``with_few``: what those keep who have fewer rows than that; None: what is usual. ``clearly``: who has ``MANY_ROWS`` keeps
-    another that misses less by a factor of 1 + clearly/√rows. Also (people,) the mean square of what the kept model misses on
-    rows left out: NaN where that is a head, infinite where it is too large for floats.
+    ``with_few``: what people with fewer than ``fewest_rows`` keep; None: what is usual. ``clearly``: a person with ``MANY_ROWS``
+    keeps another that misses less by a factor of 1 + clearly/√rows. Also (people,) the mean square of what the kept model
+    misses on rows left out: NaN where that is a head, infinite where it is too large for floats.
     """
     kept, missed = choose(block, model, prior, usually, fewest_rows, with_few, clearly)
     alone = np.flatnonzero(kept == OWN)
@@ -60,7 +60,7 @@ def keep_best(
         return _fit_own(some.X, some.y, some.offsets, here, int(model.own_intercept), STRENGTHS)
 
     coef, finite = over_chunks(block, of_chunk)
-    # Who has numbers too large for a model of her own is left with what is shared.
+    # A person whose numbers are too large for a model of her own is left with what is shared.
     heads[kept != HEAD] = 0.0
     own_intercepts[kept != HEAD] = 0.0
     missed[alone[~finite]] = math.inf

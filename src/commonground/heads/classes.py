@@ -2,8 +2,8 @@
 
 An intercept for each contrast of classes (``statistics.classes``), the posterior mean given the board's spread: with no rows
 it is nothing, and the shared scores answer; with many it is what her own labels say. A function of the billboard and of her own
-rows, so it is free; who has a label that is no class, or numbers too large, keeps the shared scores. Of very many rows her first
-are read (``statistics.classes.most_rows``).
+rows, so it is free; a person with a label that is no class, or with numbers too large, keeps the shared scores. Of very many
+rows her first are read (``statistics.classes.most_rows``).
 """
 
 import math
@@ -33,7 +33,7 @@ _PEOPLE = 2048  # that a thread takes at a time
 
 @kernel(error_model="numpy")
 def _fit(scores, y, offsets, B, L, parts, doubts):  # type: ignore[no-untyped-def]
-    """Everybody's contrasts h = L ξ, and the lower half of their covariance row by row; the prior's for who says nothing."""
+    """Everybody's contrasts h = L ξ, and the lower half of their covariance row by row; the prior's without a usable row."""
     (n_classes, q), n, most = B.shape, offsets.shape[0] - 1, 0
     A = np.zeros((n_classes, q))
     for c in range(n_classes):

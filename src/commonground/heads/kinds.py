@@ -99,7 +99,7 @@ class PosteriorHeads(HeadKind):
     Parameters
     ----------
     local_choice : bool, default=False
-        Who has rows enough for a model of all features, twice as many as there are, may keep one of her own where it is clearly
+        A person with rows enough for a model of all features, twice as many, may keep one of her own where it is clearly
         better on rows that she leaves out (``choice``). Not for log-odds.
     loss : {"square", "logistic"}, default="square"
         "logistic": the board is about log-odds, and so are heads, by Laplace's approximation.

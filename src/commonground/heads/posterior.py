@@ -2,8 +2,8 @@
 
 With no rows a head is the shared prediction, with few it is pulled to it, with many it is least squares: the posterior mean of
 her own part given the released prior (``statistics.kernels.posterior``). It is a function of the billboard and of her rows,
-summed in one fixed order; who has numbers too large or too small for it keeps the shared prediction. What is not known about
-her part, the posterior's covariance, and how far her own labels lie from her model give the intervals of her predictions.
+summed in one fixed order; a person with numbers too large or too small for it keeps the shared prediction. What is not known
+about her part, the posterior's covariance, and how far her own labels lie from her model give the intervals of her predictions.
 """
 
 import math

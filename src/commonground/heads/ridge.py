@@ -3,11 +3,11 @@
 Given the billboard, a person's head reads nobody's rows but her own, so every choice here is free of budget. With more
 rows than coefficients the strength is k σ̂²/‖v̂‖² (Hoerl, Kennard and Baldwin): next to nothing when her rows fit well, strong
 when they are noise. With fewer there is no residual to judge by, and the strength is picked from a grid by leave-one-out
-error, exact through the hat matrix. So everybody gets a head, also with a single row; who has numbers too large or too small
-for one keeps the shared prediction.
+error, exact through the hat matrix. So everybody gets a head, also with a single row; a person with numbers too large or too
+small for one keeps the shared prediction.
 
 Where the billboard has a prior, a ridge matrix Λ that suits people in general, heads are solved for in the coordinates in which
-it is the identity. Who has too few rows to judge by takes its strength, one; others a mixture of it and their own.
+it is the identity. People with too few rows to judge by take its strength, one; others take a mixture of it and their own.
 """
 
 import math

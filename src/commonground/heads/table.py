@@ -129,8 +129,8 @@ class OwnModels:
 class Doubts:
     """What is not known of people's own parts: the covariances of their errors. Private, as they are."""
 
-    # (n, q(q + 1)/2) lower halves, row by row; intercept first, where people have one. Zero for who keeps something else: what is
-    # not known of that is in her noise.
+    # (n, q(q + 1)/2) lower halves, row by row; intercept first, where people have one. Zero for people who keep something else:
+    # what is not known of that is in her noise.
     covariances: np.ndarray
     noises: np.ndarray  # (n,) variance of her labels about her model
 
@@ -189,7 +189,8 @@ class HeadTable:
         """A head for each person from her own rows, or what serves her better, of the kind that the board names."""
         weights, intercepts = np.empty((users.n_users, board.head_size)), np.empty(users.n_users)
         alone, doubts = [], []
-        everybody = users if users.weights is None else users.weighted(np.ones(users.n_users))  # also who takes no part
+        # Also people who take no part.
+        everybody = users if users.weights is None else users.weighted(np.ones(users.n_users))
         for block in everybody.blocks():
             here, heads = slice(block.first, block.first + block.n_users), board.head_kind.fit(block, board)
             weights[here], intercepts[here] = heads.weights, heads.intercepts

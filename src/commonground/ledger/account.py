@@ -98,9 +98,8 @@ class Account:
     round: Round | None = None  # of sampled training: what one is, and how many everybody can afford
     most_rounds: int = 0
     settled_rounds: int = 0
-    persons: Persons | None = (
-        None  # where everybody has an account of her own; what is left is then hers (``personal.py``)
-    )
+    # Where everybody has an account of her own; what is left is then hers (``personal.py``).
+    persons: Persons | None = None
 
     @classmethod
     def before_all(cls, population: str) -> "Account":

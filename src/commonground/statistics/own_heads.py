@@ -63,7 +63,7 @@ def _run(block: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray, np.n
 
 @dataclass(frozen=True, eq=False)
 class HeadDirections(Statistic[DirectionSums]):
-    """Σ_j v_j v_jᵀ/‖v_j‖², v_j the least-squares head of person j; who has no more rows than coefficients has no say."""
+    """Σ_j v_j v_jᵀ/‖v_j‖², v_j the least-squares head of person j; zero for a person with no more rows than coefficients."""
 
     gives = DirectionSums
     model: SharedModel

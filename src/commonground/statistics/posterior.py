@@ -168,7 +168,7 @@ class PosteriorMoments(Statistic[ConeSums]):
 
     What two people send is never at more than a right angle: e is not negative, matrices are positive but for rounding, which
     takes at most 3 (``as_good_as_positive``), and of ξ and ζ it is (ξᵀζ)² + ξᵀζ ≥ −1/4; the product 2·2 of the last entries
-    outweighs both. Who sends no 2 sends nothing at all.
+    outweighs both. Whoever does not send this 2 sends zeros alone.
     """
 
     gives = ConeSums

@@ -146,14 +146,13 @@ class Statistic(Generic[Sum]):
 
 def _flat(value: Any, prefix: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for field in fields(value):
-        one = getattr(value, field.name)
+    for name, one in vars(value).items():
         if isinstance(one, Statistic):
-            found[prefix + field.name] = type(one).__name__
+            found[prefix + name] = type(one).__name__
         if is_dataclass(one):
-            found |= _flat(one, f"{prefix}{field.name}.")
+            found |= _flat(one, f"{prefix}{name}.")
         elif one is not None:
-            found[prefix + field.name] = one.item() if isinstance(one, np.generic) else one
+            found[prefix + name] = one.item() if isinstance(one, np.generic) else one
     return found
 
 

@@ -28,7 +28,8 @@ from commonground.gate import Gate
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.statistic import SharedModel
 
-CLIP_QUANTILE = 0.5  # moments differ little from person to person: the median loses few and bounds all
+# Of people's sizes; moments differ little from person to person, so a clip at the median bends them little.
+CLIP_QUANTILE = 0.5
 
 
 @dataclass(frozen=True)

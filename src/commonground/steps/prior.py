@@ -5,7 +5,8 @@ are from what the prior says (``statistics.posterior.PosteriorMoments``) and tak
 a factor T in the coordinates in which it is the identity, Σ ξξᵀ − Σ H is about Σ H (T − 1) H.
 
 Where the noise hides what a look would change, less of it is changed, down to nothing; and the prior that looks start from
-(``first_prior``) leaves people's own parts little room. So who is not understood gets the shared prediction.
+(``first_prior``) leaves people's own parts little room. Where nothing is learned of people's own parts, everybody gets the shared
+prediction.
 """
 
 from dataclasses import replace
@@ -25,12 +26,12 @@ from commonground.statistics.posterior import PosteriorMoments
 from commonground.statistics.statistic import SharedModel
 
 FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first given
-FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # by how much a prior is expected to be off: at first, and after two looks
-LOOKS = 6  # where a model was learned without a prior: noise may be as much as 5⁶ times smaller than labels
-_FARTHEST = 5.0  # the most that one look changes a variance by, either way
-_SUREST = 3.9  # log-odds that a level is believed to have
-_STANDS_OUT = 2.5  # standard deviations of noise, from which on a change is what it seems
-_FEWEST = 0.02  # of all people's worth of information: noise may leave less
+FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # relative error expected of a prior: at first, and after two looks
+LOOKS = 6  # at the prior of a model learned without one: each changes the noise by up to 5, and it may be 5⁶ times too large
+_FARTHEST = 5.0  # the largest factor by which one look changes a variance, up or down
+_SUREST = 3.9  # log-odds of 98 %: curvatures are taken at levels no further from zero
+_STANDS_OUT = 2.5  # standard deviations of noise, above which a released change is expected to be as large as it looks
+_FEWEST = 0.02  # of all people: the least information about a direction that is divided by, whatever noise leaves of it
 
 
 def first_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> SharedModel:

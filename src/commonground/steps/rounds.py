@@ -21,7 +21,10 @@ from commonground.gate import Gate
 from commonground.statistics.statistic import WINDOW
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
-FIRST_QUANTILE, HIGH_QUANTILE = 0.6, 0.85  # where rounds choose it by their noise: before the first, and without any
+FIRST_QUANTILE, HIGH_QUANTILE = (
+    0.6,
+    0.85,
+)  # where it follows each round's noise: in the first round, and after one without noise
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
 
 

@@ -15,7 +15,8 @@ from commonground.statistics.rows import RowCounts
 
 FULL_QUANTILE = 0.9  # of people's numbers of rows; chosen on simulated students
 _WIDTH = 2 * LOCATING_WIDTH  # bins (8 octaves) from where most people begin: few have very many rows
-_SEEN = 10.0  # times the noise of these bins together: of fewer people the quantile would be anywhere
+# Times the noise of these bins together: with fewer people the quantile is mostly noise, and is not released.
+_SEEN = 10.0
 
 
 def rows_are_seen(people: float, mu: float) -> bool:

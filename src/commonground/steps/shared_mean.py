@@ -78,7 +78,7 @@ def shared_mean_rounds(
 
 # From a hundred standard deviations away to within a fraction of one takes a few rounds, each of which has the less to spend.
 CENTRE_ROUNDS = 3
-_SEEN_IN_ROUNDS = 10.0  # n μ/√d of one of them, from which on its noise is below what features vary by
+_SEEN_IN_ROUNDS = 10.0  # n μ/√d of one round, from which on its noise is below what features vary by
 # The clip of people's mean rows then, by a quantile of their sizes and a factor: those far from zero are alike, and a clip
 # among them would shorten all of them, by nobody knows how much.
 _MOST, _ABOVE = 0.9, 2**0.5

@@ -17,8 +17,9 @@ import numpy as np
 from commonground.data.population import Population
 from commonground.gate import Gate
 
-ENOUGH_PEOPLE = 40_000  # twice the papers' settings, where these looks are far better than what they are for
-ENOUGH_SEEN = 10_000.0  # n μ of the whole budget over the part: 40,000 people at ε = 1 have 9,500
+# Twice as many as in the papers' settings, where these releases are far more precise than they need be.
+ENOUGH_PEOPLE = 40_000
+ENOUGH_SEEN = 10_000.0  # the least n μ, of n people in the part and the whole budget: 40,000 people at ε = 1 have 9,500
 SEEN_OF_MOMENTS = 30.0  # n μ/d^1.5, at which moments of features show correlations well (``steps.coordinates``)
 _MOST = 0.5  # of all people: a larger part would save little
 

@@ -35,7 +35,7 @@ from commonground.steps.square_releases import check_square_release
 N_ROUNDS = 16
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
-LARGEST_SYSTEM = 4000  # unknowns dk: the system has half their square numbers, each with noise of its own
+LARGEST_SYSTEM = 4000  # unknowns d k: the released matrix has (d k)²/2 numbers, each with noise of its own
 CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
 # Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
 PLAN = Plan(
@@ -71,7 +71,7 @@ class PrivateAltMin(PersonalModel):
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
-        ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
+        ``users.ids``. A person with 0 takes no part and still gets a head. None: those of the table, if it has them.
     loss : {"square", "logistic", "huber"}, default="square"
         "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with outliers, judged
         by each person's own spread; its heads have no prior, so people need about three rows for each of their rank + 1 numbers.

@@ -39,14 +39,15 @@ from commonground.steps.prior import FIRST_DOUBT, FIRST_SHARE, LATER_DOUBT, bett
 from commonground.steps.rounds import FIRST_QUANTILE, ClippedGradient
 
 N_ROUNDS = 4
-RAREST = (
-    0.02  # share of labels, below which a class counts as so frequent in steps: noise would be made larger all the more
-)
-STEP = 1.2  # of a Newton step: clipping takes more from those who say more
+# A class with a smaller share of labels counts in steps as if it had this one: dividing by less would amplify noise.
+RAREST = 0.02
+STEP = 1.2  # length of a step, in steps of Newton's: clipped gradients are shorter than the likelihood's
 MOST_SCORES, MOST_LEVEL = 1.0, 0.2  # variance of scores, and of shared intercepts, that one step may be taken to make
-LEVEL_DOUBT = 2.0  # what noise hides of a share may be somewhat more than its variance
-SEEN = 20.0  # n μ of a release, from which on it is seen to 7 % of all people; few people pay more for sizes and shares
-MOST_TO_SEE = 0.2  # of what rounds cost, about
+LEVEL_DOUBT = 2.0  # times the variance of the noise: the most that is taken to be unknown of a class's share
+SEEN = (
+    20.0  # n μ of a release that is precise to 7 % of all people; few people pay more for sizes and shares to reach it
+)
+MOST_TO_SEE = 0.2  # the largest share of such a release; rounds have 0.7
 PLAN = Plan(
     (
         Share("features", 0.03, "how often each feature occurs (sparse rows)"),

@@ -27,7 +27,7 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
     plus (Uᵀx)ᵀv_j and an intercept of her own, and her part is the posterior mode given the released prior, by Laplace's
     approximation. Three classes and more: shared linear scores of all classes plus class intercepts of her own, of the same kind
     (``fedrep.classes``); directions of her own are for two classes only. Probabilities are averaged over what is not known of her
-    part, so who has few rows is not told more than is known.
+    part, so a person with few rows is not told more than is known.
 
     Parameters
     ----------

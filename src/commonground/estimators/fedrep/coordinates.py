@@ -32,24 +32,21 @@ from commonground.steps.prior import coefficients_of_variance_one
 from commonground.steps.shared_mean import CENTRE_ROUNDS, centre_rounds, release_feature_centre
 
 START_FEATURES = 200  # of sparse rows: the most popular ones
-FLOOR = (
-    2.0  # standard deviations of noise, added to popularity: what cannot be told from zero is not scaled up by chance
-)
+# Standard deviations of noise, added to every feature's popularity, so that one which cannot be told from zero is not scaled up.
+FLOOR = 2.0
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """People seen so that features vary alike, and the way back."""
+    """People whose rows are seen in coordinates z = T (x − centre), in which features vary alike; and the way back to x."""
 
     users: Population
-    looked_at: Population  # those of them whom looks at a few numbers take: everybody, or a random part of many
+    looked_at: Population  # whom releases of a few numbers ask: all of them, or a random part of very many
     transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
     centre: np.ndarray | None
-    groups: (
-        np.ndarray
-    )  # (d,) int: features that about as many people have share a number, from 0 on; steps of factor four
+    groups: np.ndarray  # (d,) int: which power of four the most popular feature is more popular by
     popular: np.ndarray  # positions of those that a first embedding is made on
-    careful: np.ndarray | float = 1.0  # (d,) by which steps are multiplied: less where a feature varies more than most
+    step_factors: np.ndarray | float = 1.0  # (d,) of steps: smaller where a feature varies more than most
 
     def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
         """A released (d, …) gradient, each group of features times the ``share`` of it that is signal, for a step."""
@@ -57,7 +54,7 @@ class Coordinates:
         for group in np.unique(self.groups):
             here = gradient[self.groups == group]
             kept[self.groups == group] = share(here, noise_std, here.size) * here
-        return np.asarray((kept.T * self.careful).T)
+        return np.asarray((kept.T * self.step_factors).T)
 
     def for_features(self, model: SharedModel) -> SharedModel:
         """The model of z as one of x, whose own intercepts are those of x = 0."""
@@ -104,11 +101,11 @@ def release_coordinates(
     scales = 1.0 / np.sqrt(len(shares) * shares)
     groups = np.floor(np.log2(shares.max() / shares) / 2).astype(int)
     popular = np.sort(np.argsort(-shares, kind="stable")[:START_FEATURES])
-    # The floor leaves rare ones small, and so the average; steps of that curvature would overshoot for popular ones.
+    # The floor makes rare features vary less than popular ones after scaling; one step length for all would overshoot on these.
     varies = np.maximum(released.value, 0.0) / counts
-    careful = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
+    step_factors = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
     seen = users.scaled(scales)
-    return Coordinates(seen, seen, scales, None, groups, popular, careful)
+    return Coordinates(seen, seen, scales, None, groups, popular, step_factors)
 
 
 def _scales_and_centre(

@@ -50,19 +50,22 @@ from commonground.steps.some_people import some_people
 
 MEAN_EVERY = 4  # rounds: every fourth goes to w₀, whose residuals have shrunk with the embedding's error
 LOOK_EVERY = 4  # rounds
-DOUBT_AFTER_ROUNDS = (
-    0.4  # by how much the prior is expected to be off after rounds, whose noise lengthens weak directions
-)
-DOUBT_OF_REFIT = 0.1  # the same of an earlier board's prior, unless it stands out
-NEWTON_STEPS = 1.7  # length of a step on the likelihood: clipping takes more from those who say more
-MOST_OVERSHOOT = 1.25  # of a step along a direction, against the way to where the likelihood is highest along it
-LOWEST_QUANTILE = 0.15  # of people's sizes, where rounds clip that are all noise
+# Relative error expected of the prior after rounds, whose noise lengthens weak directions.
+DOUBT_AFTER_ROUNDS = 0.4
+DOUBT_OF_REFIT = 0.1  # the same of an earlier board's prior
+NEWTON_STEPS = 1.7  # length of a step, in steps of Newton's: clipped gradients are shorter than the likelihood's
+MOST_OVERSHOOT = 1.25  # longest step along a direction, relative to the distance of the maximum along it
+LOWEST_QUANTILE = 0.15  # of people's sizes: the clip after a round that was nothing but noise
 
 
 def default_recipe(
     users: Population, asked: FitSettings, budget: Budget, gate: Gate, verbose: bool = False
 ) -> SharedModel:
-    """The shared model, of labels or of log-odds, with the prior of heads and the noise of labels."""
+    """The shared model, of labels or of log-odds, with the prior of heads and the noise of labels.
+
+    Its phases: coordinates; level of labels and a first prior, or an earlier model; a first w₀; a first U; looks at the prior;
+    rounds. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
+    """
     looked_at = some_people(users, gate, budget.mu)
     mu = plan_for(users, asked, budget.mu).costs(budget)
     if asked.log_odds:
@@ -91,13 +94,13 @@ def default_recipe(
 
 
 @dataclass(frozen=True)
-class Progress:
-    """What one round leaves for the next."""
+class RoundState:
+    """What a round of the embedding or of the mean leaves for the next one; all of it is public."""
 
     model: SharedModel
     clip: Clip
     mean_clip: Clip | None  # None: there is no shared mean
-    step: float = NEWTON_STEPS  # shorter where rounds were seen to overshoot
+    newton_steps: float = NEWTON_STEPS  # length of the next step; shorter where rounds were seen to overshoot
     before: ClippedGradient | None = None  # of the round before, if it was one of the embedding, of the same length
 
 
@@ -124,7 +127,7 @@ class Training:
         return self.energy**0.5 if self.asked.shared_intercept else 0.0
 
     @property
-    def first_asked(self) -> Population:
+    def first_people(self) -> Population:
         """Whom first rounds ask, which later ones over everybody will improve: a part is enough of very many."""
         rounds_follow = self.asked.start is None and self.asked.rank != 0 and not self.asked.n_rounds
         return self.seen.looked_at if rounds_follow else self.seen.users
@@ -149,7 +152,7 @@ class Training:
         clip = self.located(True, model, self.mu["mean locate"], "shared mean")
         for t in range(self.asked.first_mean_rounds):
             one_round = self.mu["mean sizes"], self.mu["mean rounds"]
-            gradient = self.mean_gradient(clip, self.first_asked, model, one_round, f"shared mean, round {t + 1}")
+            gradient = self.mean_gradient(clip, self.first_people, model, one_round, f"shared mean, round {t + 1}")
             model, clip = self.better_mean(model, gradient), gradient.next_clip(LOWEST_QUANTILE)
             if t > 0:
                 model = self.look(model, self.mu.get("prior", 0.0), f"prior, look {t}", FIRST_DOUBT)
@@ -161,7 +164,7 @@ class Training:
 
         Without any where the rank is to be found and none stands out of the noise.
         """
-        users, popular, rank = self.first_asked, self.seen.popular, self.asked.rank
+        users, popular, rank = self.first_people, self.seen.popular, self.asked.rank
         bare = replace(_as_labels(model), spread=None)
         if self.hardly_visible and rank != "auto":
             found = release_embedding_in_looks(
@@ -186,54 +189,60 @@ class Training:
 
     def rounds(self, model: SharedModel, mean_clip: Clip | None) -> SharedModel:
         """The model after all rounds: so many as are asked for, or first ones, and then as many as these show to be worth it."""
-        now = Progress(model, self.located(False, model, self.mu["locate"], "embedding"), mean_clip)
+        state = RoundState(model, self.located(False, model, self.mu["locate"], "embedding"), mean_clip)
         if self.asked.n_rounds:
-            return self.stage(now, range(self.asked.n_rounds), 1.0).model
-        now = self.stage(now, range(FIRST_ROUNDS), 0.5)
-        later = later_rounds(model.noise, now.model.noise, self.hardly_visible)
-        return self.stage(now, range(FIRST_ROUNDS, FIRST_ROUNDS + later), 0.5).model
+            return self.stage(state, range(self.asked.n_rounds), 1.0).model
+        state = self.stage(state, range(FIRST_ROUNDS), 0.5)
+        later = later_rounds(model.noise, state.model.noise, self.hardly_visible)
+        return self.stage(state, range(FIRST_ROUNDS, FIRST_ROUNDS + later), 0.5).model
 
-    def stage(self, now: Progress, rounds: range, part: float) -> Progress:
+    def stage(self, state: RoundState, rounds: range, part: float) -> RoundState:
         """These rounds, with looks between them, for a ``part`` of what all rounds and all looks between them may cost."""
         of_all = (part / len(rounds)) ** 0.5
         one_round = self.mu["sizes"] * of_all, self.mu["rounds"] * of_all
         mu_look = self.mu["later prior"] * (part / -(-len(rounds) // LOOK_EVERY)) ** 0.5
         doubt = DOUBT_AFTER_ROUNDS if self.asked.start is None else DOUBT_OF_REFIT
-        # A refit begins with the mean, which its start has left the longest ago.
+        # The last of every four rounds is one of the mean; in a refit, where no rounds of the mean came before, the first.
         turn_of_mean = MEAN_EVERY - 1 if self.asked.start is None else 0
         for t in rounds:
             name = f"round {t + 1}"
             if self.asked.shared_mean and t % MEAN_EVERY == turn_of_mean:
-                now = self.mean_round(now, one_round, name)
+                state = self.mean_round(state, one_round, name)
             else:
-                people = self.first_asked if t < FIRST_ROUNDS else self.seen.users
-                now = self.embedding_round(now, people, one_round, name)
+                people = self.first_people if t < FIRST_ROUNDS else self.seen.users
+                state = self.embedding_round(state, people, one_round, name)
             self.advance()
             if t + 1 == rounds.stop or (t + 1) % LOOK_EVERY == 0:
                 # The prior has another length of the embedding, so the next gradient says nothing about the step before.
-                now = replace(now, model=self.look(now.model, mu_look, f"{name}: prior of heads", doubt), before=None)
-        return now
+                state = replace(
+                    state, model=self.look(state.model, mu_look, f"{name}: prior of heads", doubt), before=None
+                )
+        return state
 
-    def mean_round(self, now: Progress, one_round: tuple[float, float], name: str) -> Progress:
+    def mean_round(self, state: RoundState, one_round: tuple[float, float], name: str) -> RoundState:
         """A better w₀ and level, from everybody."""
-        assert now.mean_clip is not None
-        gradient = self.mean_gradient(now.mean_clip, self.seen.users, now.model, one_round, f"{name}, shared mean")
-        model, clip = self.better_mean(now.model, gradient), gradient.next_clip(LOWEST_QUANTILE)
-        return replace(now, model=model, mean_clip=clip, before=None)
+        assert state.mean_clip is not None
+        gradient = self.mean_gradient(state.mean_clip, self.seen.users, state.model, one_round, f"{name}, shared mean")
+        model, clip = self.better_mean(state.model, gradient), gradient.next_clip(LOWEST_QUANTILE)
+        return replace(state, model=model, mean_clip=clip, before=None)
 
-    def embedding_round(self, now: Progress, people: Population, one_round: tuple[float, float], name: str) -> Progress:
+    def embedding_round(
+        self, state: RoundState, people: Population, one_round: tuple[float, float], name: str
+    ) -> RoundState:
         """A better U: a step along the part of the released gradient that is signal."""
-        gradient = now.clip.release(partial(self.gradients, False, people, now.model), self.gate, *one_round, name)
-        length = now.step * without_overshoot(now.before, gradient)
-        U = now.model.embedding
+        gradient = state.clip.release(partial(self.gradients, False, people, state.model), self.gate, *one_round, name)
+        newton_steps = state.newton_steps * without_overshoot(state.before, gradient)
+        U = state.model.embedding
         found = gradient.value.T if self.asked.start is None else _across(gradient.value.T, U)
         signal = self.seen.signal_in(found, gradient.noise_std, signal_share)
-        step = length / (gradient.people * self.curvature) * signal
+        step = newton_steps / (gradient.people * self.curvature) * signal
         # No step is longer than the embedding: what is so far off is noise, and looks at the prior tell the length.
         step_norm, longest = float(np.linalg.norm(step)), float(np.linalg.norm(U))
         step = step * (longest / step_norm) if step_norm > longest else step
-        model = replace(now.model, embedding=np.ascontiguousarray(U + step))
-        return replace(now, model=model, clip=gradient.next_clip(LOWEST_QUANTILE), step=length, before=gradient)
+        model = replace(state.model, embedding=np.ascontiguousarray(U + step))
+        return replace(
+            state, model=model, clip=gradient.next_clip(LOWEST_QUANTILE), newton_steps=newton_steps, before=gradient
+        )
 
     def mean_gradient(
         self, clip: Clip, people: Population, model: SharedModel, one_round: tuple[float, float], name: str
@@ -254,7 +263,7 @@ class Training:
         return replace(model, intercept=model.intercept + share * float(last.sum()) * self.constant / worth)
 
 
-def without_overshoot(before: ClippedGradient | None, now: ClippedGradient) -> float:
+def without_overshoot(before: ClippedGradient | None, after: ClippedGradient) -> float:
     """What to shorten steps by, from two released gradients in a row.
 
     Along a direction whose curvature is h times what steps take for granted, a step s leaves (1 − sh) of a gradient. Where
@@ -262,7 +271,7 @@ def without_overshoot(before: ClippedGradient | None, now: ClippedGradient) -> f
     """
     if before is None:
         return 1.0
-    first, second = before.value / before.people, now.value / now.people
+    first, second = before.value / before.people, after.value / after.people
     # Noise makes what is left smaller, whether it is above or below zero.
     left = float(np.vdot(first, second)) / max(float(np.vdot(first, first)), 1e-300)
     return min(1.0, MOST_OVERSHOOT / (1.0 - left)) if left < 0.0 else 1.0
@@ -277,6 +286,6 @@ def _as_labels(model: SharedModel) -> SharedModel:
 
 
 def _across(gradient: np.ndarray, U: np.ndarray) -> np.ndarray:
-    """The part of a gradient that turns an old embedding: how long that is, is known from many people's looks, to be kept."""
+    """The part of a gradient across the span of an earlier embedding, whose scale that board's looks have told well."""
     Q = np.linalg.qr(U)[0]
     return np.asarray(gradient - Q @ (Q.T @ gradient))

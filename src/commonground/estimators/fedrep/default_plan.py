@@ -16,11 +16,10 @@ from commonground.steps.some_people import share_looked_at
 MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
 LEVEL_ROUNDS = 2
 LOOKS_BEFORE_ROUNDS = 2  # at the prior, once there are directions
-LOOKS_OF_REFIT = 1  # the same, where an earlier board has told the prior already
-LEVEL_VISIBLE_FROM = (
-    17.0  # n μ of one release, from which on a level and a spread of labels are seen; a few people pay more
-)
-MOST_TIMES_FOR_LEVEL = 40.0  # what many people pay
+LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's prior
+# n μ of one release, from which on it tells level and spread of labels. Where people are fewer, it gets more of the budget.
+LEVEL_VISIBLE_FROM = 17.0
+MOST_TIMES_FOR_LEVEL = 40.0  # at most so many times the share in ``PLAN``
 FIRST_ROUNDS, FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = 4, 3, 14
 # few_people.information, below which noise hides most of what people share: then a first embedding in several looks finds more of
 # it, and one later round of more budget brings as much as three. Of few features there is little to leave out of a later look.

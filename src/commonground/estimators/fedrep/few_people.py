@@ -44,15 +44,14 @@ SHARING_PAYS_FROM = 10.0  # S; below it the embedding is mostly noise, see docs/
 MANY_PEOPLE_FROM = 60.0  # S; below it this recipe is the better one, see docs/private_fedrep.md for the experiment
 N_ROUNDS = 192
 SIZES_EVERY = 32
-AVERAGED_ROUNDS = 1700.0  # over which the share of signal is averaged, times S
-CLIP_BELOW = 4  # bins: at a quarter of the middle size
-SPREAD = 1.0  # bins: standard deviation of the bell that sizes make
-FIRST_SIZE = 1.6  # of what is missed, against the head: a start is half right, and rows show some of it
-FIRST_MIDDLE_STD = 2.0  # bins: how unsure the middle of sizes is before there is a histogram
-MIDDLE_STD = 0.5  # bins: the same after following it for a while
-FAR_MIDDLE_COST = (
-    4.5  # nats of likelihood that a middle far from the expected one must make up for; chosen on simulated people
-)
+AVERAGED_ROUNDS = 1700.0  # divided by S: over so many rounds the share of signal is averaged
+CLIP_BELOW = 4  # bins by which the clip is below people's middle size: a quarter of it
+SPREAD = 1.0  # bins: standard deviation of people's sizes, taken to be normal on the grid
+FIRST_SIZE = 1.6  # norm of a gradient expected in the first round, relative to the head
+FIRST_MIDDLE_STD = 2.0  # bins: standard deviation of the middle size that is expected before the first histogram
+MIDDLE_STD = 0.5  # bins: the same before later histograms
+# Nats of likelihood that a middle far from the expected one must make up for; chosen on simulated people.
+FAR_MIDDLE_COST = 4.5
 SIZES = 0.02  # of μ², for all histograms
 
 

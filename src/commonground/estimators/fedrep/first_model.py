@@ -24,9 +24,8 @@ from commonground.steps.rounds import locate_sizes, release_clipped
 LEVEL_DOUBT = 2.0  # times the variance of the noise: the most that is taken to be unknown of a level
 MOSTLY_NOISE_BELOW = 30.0  # n μ of the whole budget, below which noise hides nearly all but people's own means
 KEPT_OF_DIRECTIONS = 0.01  # of the variance of people's own coefficients then
-ROOM_FOR_LEVELS = (
-    100.0  # times the labels' variance: what own intercepts vary by then, as nothing is known of their level
-)
+# Times the labels' variance: what own intercepts vary by then, as nothing is known of their level.
+ROOM_FOR_LEVELS = 100.0
 ROOM_FOR_LOG_ODDS = 4.0  # the same of log-odds, in their own unit
 LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
 

@@ -41,7 +41,7 @@ class PrivateFedRep(PersonalModel):
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
-        ``users.ids``. Who has 0 takes no part and still gets a head. None: those of the table, if it has them.
+        ``users.ids``. A person with 0 takes no part and still gets a head. None: those of the table, if it has them.
     recipe : {"default", "paper"}, default="default"
         "default" (below), or "paper" for P2's algorithms, with the departures listed in ``fedrep.paper``.
     fit_intercept : bool, default=True
@@ -54,7 +54,7 @@ class PrivateFedRep(PersonalModel):
         Gradient rounds. None means 7 to 18, by what the first four have found; without mean and intercepts 16, or 192 smaller
         ones where people are few, which is decided from n, ε, δ, the features and the rank.
     local_choice : bool, default=True
-        Who has at least twice as many rows as features may keep the shared prediction, or a model of her own rows alone, in
+        A person with at least twice as many rows as features may keep the shared prediction, or a model of her own rows alone, in
         place of her head where it is clearly better on rows that she leaves out in turn (local, free; ``heads.choice``). Where
         people are too few for ε (``billboard_.statement.sharing_pays`` is then False, and ``fit`` warns), she keeps her own
         model unless another is.

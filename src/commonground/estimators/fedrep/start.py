@@ -16,7 +16,7 @@ from commonground.errors import InputError
 from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.statistics.statistic import SharedModel
 
-_FLATTEST = 1e-9  # of the widest direction of a spread: none is without any room
+_FLATTEST = 1e-9  # of a spread's largest eigenvalue: the smallest that is used
 
 
 def start_from(board: Any, users: Population, simulated: bool) -> Billboard:

@@ -51,7 +51,7 @@ def person_gradients(
 
 
 def weighted_sum(people: PersonGradients, weights: torch.Tensor) -> torch.Tensor:
-    """Σ_j weights[j] factors[j] g[j]ᵀ, (k, d) in float64; who has weight zero adds nothing, whatever she holds."""
+    """Σ_j weights[j] factors[j] g[j]ᵀ, (k, d) in float64; a person of weight zero adds nothing, whatever her rows."""
     (n, k), d = people.factors.shape, people.g.shape[1]
     chunks = -(-n // CHUNK)
     parts = torch.empty((chunks, k, d), dtype=torch.float64, device=weights.device)
