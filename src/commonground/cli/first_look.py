@@ -57,12 +57,13 @@ def look_at_labels(board: Billboard, people: Population) -> None:
     if board.fit_intercept:
         own = np.column_stack([np.ones(len(own)), own])
     expected = board.noise + ((own @ board.spread) * own).sum(axis=1)
-    surprise = float(np.median((block.y - shared) ** 2 / expected))
+    with np.errstate(over="ignore"):
+        surprise = float(np.median((block.y - shared) ** 2 / expected))
     if not 1 / FAR_OFF < surprise < FAR_OFF:
-        how = "hundreds of times farther from" if surprise > 1 else "hundreds of times nearer to"
+        how = "dozens of times farther from" if surprise > 1 else "dozens of times nearer to"
         warnings.warn(
-            f"labels lie {how} the board's shared answers than the people it was trained on. Are features and labels in the same "
-            "units as in training, and is it the same label?",
+            f"labels lie {how} the board's shared answers than it expects. Either features or labels are in other units than in "
+            "training, or the board is mostly noise, as few people at a small ε make it: `commonground evaluate` tells.",
             TableWarning,
             stacklevel=3,
         )
@@ -83,7 +84,7 @@ def look_at_answers(board: Billboard, scores: np.ndarray) -> None:
     apart = float(np.median(np.abs(scores - np.median(scores))))
     if apart > FAR_APART * width:
         warnings.warn(
-            f"answers lie {apart / width:,.0f} times as far apart as labels lie about a person's own model, by the board. Are "
+            f"answers lie {apart / width:.3g} times as far apart as labels lie about a person's own model, by the board. Are "
             "features in the same units as in training? A range in the schema would hold them.",
             TableWarning,
             stacklevel=3,

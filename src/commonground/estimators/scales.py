@@ -24,8 +24,9 @@ SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of an
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
-# Labels: so many octaves about size one are fine, and n·μ must be so large for each octave beyond (docs/schema.md).
-FREE_OCTAVES, REACH_AN_OCTAVE = 3.0, 25.0
+# Labels: so many octaves about size one are fine; n·μ must be so large for each octave from there to one, and for large labels
+# no more than a line that rises less (docs/schema.md).
+FREE_OCTAVES, REACH_AN_OCTAVE, LARGE_FROM, LARGE_AN_OCTAVE = 3.0, 25.0, 270.0, 5.0
 LOCATE_LABELS = ("PrivateFedRep", "PrivateAltMin", "SingleModel")
 
 
@@ -93,7 +94,10 @@ def hidden_label(users: Population, mu: float) -> str:
         return ""
     size = max(spread, abs(middle)) if abs(middle) > 2.0**FREE_OCTAVES else spread
     octaves = abs(math.log2(size))
-    if octaves <= FREE_OCTAVES or users.n_users * mu >= REACH_AN_OCTAVE * octaves:
+    needed = REACH_AN_OCTAVE * octaves
+    if size > 1.0:
+        needed = min(needed, LARGE_FROM + LARGE_AN_OCTAVE * octaves)
+    if octaves <= FREE_OCTAVES or users.n_users * mu >= needed:
         return ""
     name = "the label" if users.label_name is None else f"{users.label_name!r}, the label,"
     return (
