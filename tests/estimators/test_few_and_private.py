@@ -55,3 +55,17 @@ def test_where_noise_hides_nearly_all_little_but_own_levels_is_left() -> None:
     np.testing.assert_allclose(left.embedding, 0.1 * U)
     np.testing.assert_allclose(left.spread, np.diag([8.0, 1.0]))
     assert first_model.HiddenByNoise().made_up_for(learned) is learned
+
+
+@pytest.mark.filterwarnings("ignore::commonground.errors.SharingWarning", "ignore::commonground.errors.ScaleWarning")
+@pytest.mark.parametrize(("n_people", "epsilon"), [(1_500, 0.1), (3_000, 0.1), (500, 0.5)])
+def test_few_noisy_answers_do_not_make_a_model_far_worse_than_a_constant(n_people: int, epsilon: float) -> None:
+    """Noise filled up histograms of sizes, so that the level was half of the truth: errors were 2.5 times the constant's."""
+    rng = np.random.default_rng(3)
+    ids, X = np.repeat(np.arange(n_people), 3), rng.standard_normal((3 * n_people, 12))
+    y = 3.5 + 0.1 * rng.standard_normal(n_people)[ids] + 0.03 * X.sum(axis=1) + rng.standard_normal(len(ids))
+    held, errors = np.arange(len(ids)) % 3 == 0, []
+    for seed in range(6):
+        model = cg.PrivateFedRep(1, epsilon, simulation_seed=seed).fit(X[~held], y[~held], users=ids[~held])
+        errors.append(float(np.sqrt(np.mean((model.predict(X[held], users=ids[held]) - y[held]) ** 2))))
+    assert np.mean(errors) < 1.25 * y.std()

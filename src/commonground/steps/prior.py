@@ -27,6 +27,7 @@ from commonground.statistics.statistic import SharedModel
 
 FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first given
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # relative error expected of a prior: at first, and after two looks
+COMMON_PART = 1.0  # standard deviations of people's own parts: how large what these have in common is expected to be
 LOOKS = 6  # at the prior of a model learned without one: each changes the noise by up to 5, and it may be 5⁶ times too large
 _FARTHEST = 5.0  # the largest factor by which one look changes a variance, up or down
 _SUREST = 3.9  # log-odds of 98 %: curvatures are taken at levels no further from zero
@@ -149,9 +150,10 @@ def second_moment(model: SharedModel, moments: np.ndarray) -> np.ndarray:
 
 
 def _divided(taken: np.ndarray, first: np.ndarray, noise_std: float, people: float) -> np.ndarray:
-    """(Σ H)⁻¹ Σ ξ: where the prior should be centred, in its own coordinates."""
+    """(Σ H)⁻¹ Σ ξ: where the prior should be centred, in its own coordinates, as far as noise does not hide it."""
     values, Q = np.linalg.eigh(taken)
-    return Q @ (Q.T @ first / np.maximum(values, max(_FEWEST * people, noise_std)))
+    values = np.maximum(values, max(_FEWEST * people, noise_std))
+    return Q @ _without_noise(Q.T @ first / values, (noise_std / values) ** 2, COMMON_PART)
 
 
 def _shifted(model: SharedModel, part: np.ndarray) -> SharedModel:

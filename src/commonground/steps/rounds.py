@@ -8,6 +8,7 @@ signal can be read off its length, by Stein's formula: step · max(0, 1 − p σ
 the noise floor hardly move. It uses released values only, and costs nothing.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -81,11 +82,13 @@ def release_clipped(
     name: str,
     quantile: float = CLIP_QUANTILE,
     above: float = 1.0,
+    no_more_than_there_are: bool = False,
 ) -> ClippedGradient:
     """One round: sizes through the gate, a clip chosen from them, the clipped sum through the gate.
 
     ``sums_from(lowest)`` reads the rows once and keeps sums for the window of bins that starts at ``lowest``; where the
     window must be is guessed from the last round's clip. The clip is ``above`` times the quantile of sizes.
+    ``no_more_than_there_are``: people of a histogram that noise has filled up count for as many as there are; steps are longer.
     """
     first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
@@ -94,5 +97,6 @@ def release_clipped(
     edge = int(np.clip(edge, first + 1, first + WINDOW - 1))
     gradient = gate.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
-    people = max(effective_people(sizes, first, edge), 0.1 * sums.total_weight)
+    most = sums.total_weight if no_more_than_there_are else math.inf
+    people = max(effective_people(sizes, first, edge, most), 0.1 * sums.total_weight)
     return ClippedGradient(gradient.value, gradient.noise_std, people, edge)

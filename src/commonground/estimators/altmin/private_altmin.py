@@ -207,7 +207,7 @@ class PrivateAltMin(PersonalModel):
         plan = PLAN if self.shared_mean else PLAN.without("mean")
         plan = plan.without({"square": "-", "logistic": "prior spread", "huber": "prior"}[self.loss])
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
-        one_round = {"mu_size": mu["sizes"], "mu_sum": mu["rounds"]}
+        one_round = mu["sizes"], mu["rounds"]
         if self.loss == "logistic":
             users = users.seen_through(SignedLabels)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
@@ -237,10 +237,10 @@ class PrivateAltMin(PersonalModel):
                 name, curvature = f"round {t + 1}", CURVATURE[self.loss]
                 if self.shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
                     sums_from = self._gradients(users, model, of_mean=True)
-                    gradient = release_clipped(sums_from, mean_edge, gate, name=f"{name}, shared mean", **one_round)
+                    gradient = release_clipped(sums_from, mean_edge, gate, *one_round, f"{name}, shared mean")
                     model, mean_edge = _better_mean(model, system, gradient, curvature), gradient.edge
                 else:
-                    gradient = release_clipped(self._gradients(users, model), edge, gate, name=name, **one_round)
+                    gradient = release_clipped(self._gradients(users, model), edge, gate, *one_round, name)
                     edge = gradient.edge
                     U = _better_embedding(model.embedding, system, gradient, curvature)
                     model = replace(model, embedding=U)

@@ -14,7 +14,7 @@ from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share
 from commonground.estimators.fedrep.coordinates import Coordinates
-from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, LEVEL_VISIBLE_FROM, FitSettings
+from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, FitSettings
 from commonground.gate import Gate
 from commonground.statistics.labels import LabelMeans
 from commonground.statistics.statistic import SharedModel
@@ -22,6 +22,7 @@ from commonground.steps.prior import curvature_at, first_prior, with_weak_log_od
 from commonground.steps.rounds import locate_sizes, release_clipped
 
 LEVEL_DOUBT = 2.0  # times the variance of the noise: the most that is taken to be unknown of a level
+LEVEL_LOST_BELOW = 6.0  # n μ of one sum of mean labels
 MOSTLY_NOISE_BELOW = 30.0  # n μ of the whole budget, below which noise hides nearly all but people's own means
 KEPT_OF_DIRECTIONS = 0.01  # of the variance of people's own coefficients then
 # Times the labels' variance: what own intercepts vary by then, as nothing is known of their level.
@@ -71,14 +72,13 @@ def release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[st
     edge = locate_sizes(partial(sums_from, model), gate, mu["level locate"], "level of labels")
     for t in range(LEVEL_ROUNDS):
         one_round = mu["level sizes"], mu["level"]
-        found = release_clipped(partial(sums_from, model), edge, gate, *one_round, f"level of labels {t + 1}")
+        name = f"level of labels {t + 1}"
+        found = release_clipped(partial(sums_from, model), edge, gate, *one_round, name, no_more_than_there_are=True)
         share = signal_share(found.value, found.noise_std, 1)
         level = model.intercept + share * float(found.value[0, 0]) / found.people
         model, edge = replace(model, intercept=level), found.edge
     unknown = LEVEL_DOUBT * (found.noise_std / found.people) ** 2
-    if (
-        users.total_weight * mu["level"] < LEVEL_VISIBLE_FROM
-    ):  # the level may be as far off as one clipped person can say
+    if users.total_weight * mu["level"] < LEVEL_LOST_BELOW:  # then it may be as far off as one clipped person can say
         unknown += lower_edge(found.edge) ** 2
     return model, unknown
 
