@@ -118,7 +118,7 @@ def test_the_verdict_is_public() -> None:
     """It depends on n, d, k and the budget, not on anybody's rows."""
     verdicts = set()
     for seed, rows in enumerate([(1, 9), 5, 200]):
-        users, _ = cg.datasets.make_shared_subspace(60, rows, 8, 2, noise=10.0**seed, seed=seed)
+        users, _ = cg.datasets.make_shared_subspace(60, rows, 8, 2, noise=2.0**seed, seed=seed)
         model = cg.PrivateFedRep(2, 1.0, keep_heads=False, simulation_seed=seed).fit(users)
         verdicts.add(model.billboard_.statement.sharing_pays)
     assert verdicts == {False}
