@@ -35,10 +35,11 @@ from commonground.gate import gate as gate_module
 from commonground.gate.release import release
 from commonground.heads.files import Heads
 from commonground.ledger import DurableLedger, InMemoryLedger, Ledger
+from commonground.steps import some_people
 
 # ---- what is published is a function of the releases ------------------------------------------------------------------
 
-N_PEOPLE, D = 300, 6
+N_PEOPLE, D, MANY = 300, 6, 41  # so many features that a first embedding is found in looks
 
 PRIVATE: dict[str, Any] = {
     "fedrep": cg.PrivateFedRep(2, 2.0, n_rounds=5, simulation_seed=1),
@@ -46,6 +47,10 @@ PRIVATE: dict[str, Any] = {
         2, 2.0, n_rounds=5, fit_intercept=False, shared_mean=False, simulation_seed=1
     ),
     "fedrep, log-odds": cg.PrivateFedRep(2, 2.0, loss="logistic", n_rounds=5, simulation_seed=1),
+    "fedrep, as many rounds as pay": cg.PrivateFedRep(2, 60.0, simulation_seed=1),
+    "fedrep, begun by a part": cg.PrivateFedRep(2, 60.0, simulation_seed=1),
+    "fedrep, rank found": cg.PrivateFedRep("auto", 60.0, simulation_seed=1),
+    "fedrep, start in looks": cg.PrivateFedRep(2, 2.0, simulation_seed=1),
     "classes": cg.PrivateFedRepClassifier(epsilon=2.0, classes=(0, 1, 2), simulation_seed=1),
     "classes, sparse rows": cg.PrivateFedRepClassifier(epsilon=2.0, classes=(0, 1, 2), simulation_seed=1),
     "fedrep without directions": cg.PrivateFedRep(0, 2.0, simulation_seed=1),
@@ -64,30 +69,34 @@ each_private = pytest.mark.parametrize("name", PRIVATE)
 def people(seed: int, scale: float, most_rows: int, name: str = "") -> cg.Users:
     """As many people as ever, but with other rows, other numbers of rows and another scale."""
     rng = np.random.default_rng(seed)
-    ids = np.repeat(np.arange(N_PEOPLE), rng.integers(1, most_rows + 1, N_PEOPLE))
-    X = scale * rng.standard_normal((len(ids), D)) + rng.standard_normal(D)
-    y = X @ rng.standard_normal(D) + rng.standard_normal(len(ids)) + 3 * scale
+    ids, d = np.repeat(np.arange(N_PEOPLE), rng.integers(1, most_rows + 1, N_PEOPLE)), MANY if "looks" in name else D
+    X = scale * rng.standard_normal((len(ids), d)) + rng.standard_normal(d)
+    y = X @ rng.standard_normal(d) + rng.standard_normal(len(ids)) + 3 * scale
+    if "found" in name:  # a direction in which people differ
+        y += 3 * rng.standard_normal(N_PEOPLE)[ids] * X[:, 0]
     y = np.digitize(y, [-0.5, 4.0]).astype(float) if "classes" in name else y
     return cg.Users.from_arrays(sparse.csr_array(X) if "sparse" in name else X, y, ids)
 
 
-def billboard_with(gate: Callable[..., Release], estimator: Any, users: cg.Users) -> cg.Billboard:
+def billboard_with(gate: Callable[..., Release], name: str, users: cg.Users) -> cg.Billboard:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gate_module, "release", gate)
-        return clone(estimator).fit(users).billboard_
+        if "part" in name:  # a hundred people are enough, and seen well enough
+            for constant, value in (("ENOUGH_PEOPLE", 100), ("ENOUGH_SEEN", 1.0), ("SEEN_OF_MOMENTS", 0.0)):
+                patch.setattr(some_people, constant, value)
+        return clone(PRIVATE[name]).fit(users).billboard_
 
 
 @pytest.mark.filterwarnings("ignore::commonground.errors.ScaleWarning")  # other rows, far from zero
 @each_private
 def test_the_billboard_is_a_function_of_the_releases(name: str) -> None:
-    estimator = PRIVATE[name]
     passed: list[Release] = []
 
     def record(bounded_sum: BoundedSum, mu: float, ledger: Ledger, randomness: Randomness) -> Release:
         passed.append(release(bounded_sum, mu, ledger, randomness))
         return passed[-1]
 
-    board = billboard_with(record, estimator, people(1, 1.0, 12, name))
+    board = billboard_with(record, name, people(1, 1.0, 12, name))
     assert board.statement.events == tuple(public.event for public in passed)
 
     for seed, scale, most_rows in ((2, 1.0, 12), (3, 1e4, 40), (4, 1e-3, 3)):
@@ -100,7 +109,7 @@ def test_the_billboard_is_a_function_of_the_releases(name: str) -> None:
             ), "what is released next depends on more than what was released so far"  # fmt: skip
             return public
 
-        other = billboard_with(replay, estimator, people(seed, scale, most_rows, name))
+        other = billboard_with(replay, name, people(seed, scale, most_rows, name))
         assert not waiting, "fewer releases for other people"
         np.testing.assert_array_equal(other.embedding, board.embedding)
         assert other.fingerprint == board.fingerprint
@@ -109,10 +118,10 @@ def test_the_billboard_is_a_function_of_the_releases(name: str) -> None:
 
 @each_private
 def test_every_release_is_on_the_ledger_that_was_given(name: str) -> None:
-    book = InMemoryLedger(Budget(2.0, 1e-6))
+    book = InMemoryLedger(Budget(PRIVATE[name].epsilon, 1e-6))
     board = clone(PRIVATE[name]).fit(people(1, 1.0, 12, name), ledger=book).billboard_
     assert board.statement.events == book.events != ()
-    assert 0 < board.statement.epsilon_spent <= 2.0
+    assert 0 < board.statement.epsilon_spent <= PRIVATE[name].epsilon
     assert board.statement.simulated
     names = [event.name for event in book.events]
     assert len(set(names)) == len(names), "two releases of one name cannot be told apart"

@@ -7,9 +7,11 @@ from commonground.gate import Gate
 from commonground.statistics.directions import FeatureEnergies
 
 
-def release_feature_energy(users: Population, own_intercept: bool, gate: Gate, mu: float) -> float:
+def release_feature_energy(
+    users: Population, own_intercept: bool, gate: Gate, mu: float, name: str = "feature energy"
+) -> float:
     """The median person's mean squared feature value (about her own mean with an ``own_intercept``)."""
     sizes = users.sum(FeatureEnergies(own_intercept))
-    counts = gate.release(sizes.bounded("feature energy"), mu)
+    counts = gate.release(sizes.bounded(name), mu)
     first = densest_window(counts.value, counts.noise_std)
     return lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2

@@ -132,7 +132,8 @@ def _scales_and_centre(
         return scales, find_centre(scales=scales).value
     half, last = mu["scales"] / 2**0.5, CENTRE_ROUNDS - 1
     scales = release_scales(looked_at, False, gate, half, range(2))
-    energy = release_feature_energy(seen_in_coordinates(looked_at, scales), False, gate, mu["first scale"])
+    seen = seen_in_coordinates(looked_at, scales)
+    energy = release_feature_energy(seen, False, gate, mu["first scale"], "feature energy before centring")
     centre = find_centre(scales=scales, rounds=range(last))
     scaled = centre.value if scales is None else centre.value * scales
     far = np.where(scaled**2 > FAR_FROM_ZERO * energy, centre.value, 0.0)
