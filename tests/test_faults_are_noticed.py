@@ -50,6 +50,7 @@ PRIVATE: dict[str, Any] = {
     "fedrep, as many rounds as pay": cg.PrivateFedRep(2, 60.0, simulation_seed=1),
     "fedrep, begun by a part": cg.PrivateFedRep(2, 60.0, simulation_seed=1),
     "fedrep, rank found": cg.PrivateFedRep("auto", 60.0, simulation_seed=1),
+    "fedrep, nearly all hidden": cg.PrivateFedRep(2, 0.08, simulation_seed=1),
     "fedrep, start in looks": cg.PrivateFedRep(2, 2.0, simulation_seed=1),
     "classes": cg.PrivateFedRepClassifier(epsilon=2.0, classes=(0, 1, 2), simulation_seed=1),
     "classes, sparse rows": cg.PrivateFedRepClassifier(epsilon=2.0, classes=(0, 1, 2), simulation_seed=1),

@@ -35,7 +35,7 @@ from commonground.cli import app as cli
 from commonground.clipping.sums import SizeCounts
 from commonground.errors import InputError
 from commonground.estimators import personal_ridge
-from commonground.estimators.fedrep import default
+from commonground.estimators.fedrep import default, default_plan
 from commonground.gate import gate as gate_module
 from commonground.gate import randomness_from
 from commonground.gate.release import release
@@ -213,6 +213,36 @@ def test_where_looks_take_a_part_no_sum_moves_too_far_and_others_keep_every_bit(
         took_part.add(bool(chosen[TARGET]))
         assert not audit_exactly(fit, both).refuted
     assert took_part
+
+
+# As users fit: with as many rounds as pay, which a part of very many people begins, and a start in several looks.
+AS_MANY_AS_PAY: dict[str, dict[str, Any]] = {
+    "square": {},
+    "log-odds": {"loss": "logistic"},
+    "without mean": {"shared_mean": False},
+    "own budgets": {"budgets": np.where(np.arange(40) == TARGET, 700.0, np.linspace(900.0, 1500.0, 40))},
+}
+
+
+@pytest.mark.parametrize("looks", [False, True])
+@pytest.mark.parametrize("kind", AS_MANY_AS_PAY)
+def test_whoever_is_replaced_a_fit_that_a_part_begins_keeps_every_bit(
+    kind: str, looks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("ENOUGH_PEOPLE", 14), ("ENOUGH_SEEN", 1.0), ("SEEN_OF_MOMENTS", 0.0)):
+        monkeypatch.setattr(some_people, name, value)
+    monkeypatch.setattr(default_plan, "FEWEST_FEATURES_FOR_LOOKS", 3)
+    monkeypatch.setattr(default_plan, "HARDLY_VISIBLE_BELOW", np.inf if looks else 0.0)
+    settings = {"n_rounds": None, "local_choice": True, **AS_MANY_AS_PAY[kind]}
+    fit = replace(RECIPES["fedrep"], settings=settings).at(BY_ROWS)
+    transcript = record(fit, neighbours("aligned", 40, 9, 2).with_target, 0, TARGET)
+    names = [event.name for event in transcript.events]
+    assert len(transcript.chosen) == 1
+    assert ("initial embedding, look 3" in names) is looks
+    assert "round 5" in " ".join(names)  # there are later rounds, over everybody
+    pairs = "aligned", "huge", "enormous", "subnormal", "one-row", "more-rows"
+    found = {pair: audit_exactly(fit, neighbours(pair, 40, 9, 2)) for pair in pairs}
+    assert {pair: one for pair, one in found.items() if one.refuted} == {}
 
 
 def test_numbers_of_rows_that_are_read_past_the_gate_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
