@@ -34,6 +34,15 @@ def bins_of(squared_norms: np.ndarray) -> np.ndarray:
     return np.where(within, np.minimum(exponents - LOWEST_EXPONENT, N_BINS - 2) + 1, 0)
 
 
+def signed_bins(numbers: np.ndarray) -> np.ndarray:
+    """The grid on both sides of zero: 0 the bin of the largest below zero, N_BINS − 1 that of zero, 2·N_BINS − 2 the last above.
+
+    >>> signed_bins(np.array([-1e99, 0.0, 1.0, np.nan])).tolist()
+    [0, 241, 362, 241]
+    """
+    return np.asarray(N_BINS - 1 + np.where(numbers < 0.0, -1, 1) * bins_of(numbers * numbers))
+
+
 def squared_norms(contributions: np.ndarray) -> np.ndarray:
     """‖g_j‖² of each of (people, …) contributions; inf or NaN where that is not a number."""
     with np.errstate(over="ignore", invalid="ignore"):
@@ -56,6 +65,15 @@ def lower_edge(bin_index: float) -> float:
     (1.0, 2.0)
     """
     return 2.0 ** ((bin_index - 1 + LOWEST_EXPONENT) / 2)
+
+
+def nearest_edge(norm: float) -> int:
+    """The bin that begins closest to a norm, of those about which there is a window of bins.
+
+    >>> nearest_edge(1.1), nearest_edge(1.9)
+    (121, 123)
+    """
+    return round(min(max(1.0 - LOWEST_EXPONENT + 2.0 * math.log2(max(norm, 1e-300)), 10.0), N_BINS - 10.0))
 
 
 def checked_edge(edge: int, lowest: int, window: int) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import N_BINS, bins_of
+from commonground.clipping.grid import N_BINS, bins_of, signed_bins
 from commonground.clipping.sums import BinnedSums, SizeCounts
 from commonground.data.population import Block
 from commonground.statistics.kernels.coordinates import Coordinates
@@ -44,6 +44,22 @@ class LabelMeans(Statistic[BinnedSums]):
         m, sums, _ = _residual_sums(block, self.model, coordinates)
         means = sums / np.maximum(m, 1)
         return BinnedSums.of(means[:, None, None], block.person_weights, self.lowest, WINDOW)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPlaces(Statistic[SizeCounts]):
+    """Of how many people the mean of what the shared prediction leaves of their labels lies where; 2·N_BINS − 1 bins."""
+
+    gives = SizeCounts
+    takes_no_directions = True
+    sees_through_coordinates = True
+    model: SharedModel
+
+    def of_coordinates(self, block: Block, coordinates: Coordinates) -> SizeCounts:
+        m, sums, _ = _residual_sums(block, self.model, coordinates)
+        with np.errstate(over="ignore", invalid="ignore"):
+            bins = signed_bins(sums / np.maximum(m, 1))
+        return SizeCounts(np.bincount(bins, block.person_weights, minlength=2 * N_BINS - 1))
 
 
 @dataclass(frozen=True, eq=False)

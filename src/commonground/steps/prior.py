@@ -27,7 +27,9 @@ from commonground.statistics.statistic import SharedModel
 
 FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first given
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # relative error expected of a prior: at first, and after two looks
-COMMON_PART = 1.0  # standard deviations of people's own parts: how large what these have in common is expected to be
+# Standard deviations of people's own parts: how large what these have in common is expected to be; of own intercepts, about a
+# level that was released before.
+COMMON_PART, COMMON_LEVEL = 1.0, 0.3
 LOOKS = 6  # at the prior of a model learned without one: each changes the noise by up to 5, and it may be 5⁶ times too large
 _FARTHEST = 5.0  # the largest factor by which one look changes a variance, up or down
 _SUREST = 3.9  # log-odds of 98 %: curvatures are taken at levels no further from zero
@@ -115,25 +117,25 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     L = prior_factor(model.spread)
     if model.coef is not None:  # what people's parts have in common belongs to the shared part
         share = sure_share(first, noise_std, q) if noise_std else 1.0
-        model = _shifted(model, L @ _divided(taken, share * first, noise_std, people))
+        model = _shifted(model, L @ _common_part(model, taken, share * first, noise_std, people))
         parts = parts - share * np.outer(first, first) / present
     # Information about each direction of the prior, at least a little; noise beside it tells how much of the change is real.
     values, Q = np.linalg.eigh(squares)
     values = np.maximum(values, max(_FEWEST * people, noise_std))
     change = Q.T @ (parts - taken) @ Q / np.sqrt(np.outer(values, values))
-    change = Q @ _without_noise(change, 2 * noise_std**2 / np.outer(values, values), doubt) @ Q.T
+    change = Q @ without_noise(change, 2 * noise_std**2 / np.outer(values, values), doubt) @ Q.T
     grown, V = np.linalg.eigh(np.eye(q) + change)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
     spread = L @ (V * grown) @ V.T @ L.T
     if model.log_odds:
         return replace(model, spread=spread)
     off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
-    real = float(_without_noise(np.array(off), np.array(2 * (noise_std / (NOISE_WEIGHT * present)) ** 2), doubt))
+    real = float(without_noise(np.array(off), np.array(2 * (noise_std / (NOISE_WEIGHT * present)) ** 2), doubt))
     noise = model.noise * float(np.clip(1.0 + real, 1 / _FARTHEST, _FARTHEST))
     return replace(model, spread=spread, noise=noise)
 
 
-def _without_noise(change: np.ndarray, hidden: np.ndarray, doubt: float) -> np.ndarray:
+def without_noise(change: np.ndarray, hidden: np.ndarray, doubt: float) -> np.ndarray:
     """Changes, each times the share of it that is not noise of the variance ``hidden``: as expected, or as it stands out."""
     expected = np.where(change**2 > _STANDS_OUT**2 * hidden, np.maximum(doubt**2, change**2 - hidden), doubt**2)
     return np.asarray(change * expected / (expected + hidden))
@@ -149,11 +151,15 @@ def second_moment(model: SharedModel, moments: np.ndarray) -> np.ndarray:
     return np.asarray(L @ (np.eye(q) + (parts - taken) / present) @ L.T)
 
 
-def _divided(taken: np.ndarray, first: np.ndarray, noise_std: float, people: float) -> np.ndarray:
-    """(Σ H)⁻¹ Σ ξ: where the prior should be centred, in its own coordinates, as far as noise does not hide it."""
+def _common_part(
+    model: SharedModel, taken: np.ndarray, first: np.ndarray, noise_std: float, people: float
+) -> np.ndarray:
+    """Where the prior should be centred, in its own coordinates: Σ H c is about Σ ξ; as far as noise does not hide it."""
+    own = int(model.own_intercept)
+    expected = np.r_[[COMMON_LEVEL] * own, [COMMON_PART] * model.rank]
     values, Q = np.linalg.eigh(taken)
-    values = np.maximum(values, max(_FEWEST * people, noise_std))
-    return Q @ _without_noise(Q.T @ first / values, (noise_std / values) ** 2, COMMON_PART)
+    H = (Q * np.maximum(values, _FEWEST * people)) @ Q.T
+    return np.asarray(np.linalg.solve(H @ H + np.diag((noise_std / expected) ** 2), H @ first))
 
 
 def _shifted(model: SharedModel, part: np.ndarray) -> SharedModel:

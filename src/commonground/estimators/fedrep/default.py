@@ -19,6 +19,7 @@ sizes lie and for the prior, and for what rounds over everybody will improve: th
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Literal
 
 import numpy as np
 
@@ -33,9 +34,10 @@ from commonground.estimators.fedrep.default_plan import (
     FitSettings,
     hardly_visible,
     later_rounds,
+    levels_only,
     plan_for,
 )
-from commonground.estimators.fedrep.first_model import HiddenByNoise, release_first_model
+from commonground.estimators.fedrep.first_model import release_first_model
 from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import SignedLabels
@@ -43,7 +45,15 @@ from commonground.statistics.posterior import PosteriorGradients
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_direction_moment, release_embedding_in_looks
-from commonground.steps.prior import FIRST_DOUBT, curvature_at, orthonormal, release_better_prior, with_directions
+from commonground.steps.prior import (
+    COMMON_LEVEL,
+    FIRST_DOUBT,
+    curvature_at,
+    orthonormal,
+    release_better_prior,
+    with_directions,
+    without_noise,
+)
 from commonground.steps.rounds import Clip, ClippedGradient, locate_sizes
 from commonground.steps.rows import release_full_rows
 from commonground.steps.some_people import some_people
@@ -55,6 +65,8 @@ DOUBT_AFTER_ROUNDS = 0.4
 DOUBT_OF_REFIT = 0.1  # the same of an earlier board's prior
 NEWTON_STEPS = 1.7  # length of a step, in steps of Newton's: clipped gradients are shorter than the likelihood's
 MOST_OVERSHOOT = 1.25  # longest step along a direction, relative to the distance of the maximum along it
+MOST_EXPLAINED = 1.0
+IDLE = 1e-9  # of the noise of labels: the variance of coefficients about which nothing is learned
 LOWEST_QUANTILE = 0.15  # of people's sizes: the clip after a round that was nothing but noise
 
 
@@ -70,14 +82,16 @@ def default_recipe(
     mu = plan_for(users, asked, budget.mu).costs(budget)
     if asked.log_odds:
         users, looked_at = users.seen_through(SignedLabels), looked_at.seen_through(SignedLabels)
+    if levels_only(users, asked, budget.mu):
+        return _with_idle_directions(release_first_model(users, asked, gate, mu), asked.rank)
     with progress_bar("training", asked.expected_rounds, verbose) as advance:
         seen = release_coordinates(users, looked_at, asked.own_intercept, gate, mu)
         full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
         energy = release_feature_energy(seen.looked_at, False, gate, mu["scale"])
         if asked.start is None:
-            model, hidden = release_first_model(seen, asked, budget.mu, gate, mu)
+            model = release_first_model(seen.looked_at, asked, gate, mu)
         else:
-            model, hidden = seen.from_features(asked.start), HiddenByNoise()
+            model = seen.from_features(asked.start)
         # The likelihood's curvature for a row's worth of gradient, on average over features; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if asked.log_odds else 1.0)
         hidden_directions = hardly_visible(users, asked.rank, budget.mu)
@@ -90,7 +104,7 @@ def default_recipe(
         if model.rank:
             doubt = FIRST_DOUBT if asked.start is None else DOUBT_OF_REFIT
             model = fit.rounds(fit.first_looks(model, "prior of heads", doubt), mean_clip)
-    return orthonormal(seen.for_features(hidden.made_up_for(model)))
+    return orthonormal(seen.for_features(model))
 
 
 @dataclass(frozen=True)
@@ -254,13 +268,18 @@ class Training:
         """The model one step on along w₀ and, where the gradient has an entry for it, the level."""
         d = len(model.slopes)
         worth = gradient.people * self.curvature
+        # All slopes together explain no more than labels vary: what noise hides at that size is not believed.
+        explained, hidden = MOST_EXPLAINED * model.noise / self.energy, d * (gradient.noise_std / worth) ** 2
         step = self.seen.signal_in(gradient.value[0, :d], gradient.noise_std, sure_share) / worth
-        model = replace(model, coef=model.slopes + step)
+        model = replace(model, coef=model.slopes + step * explained / (explained + hidden))
         if not self.asked.shared_intercept:
             return model
-        last = gradient.value[0, d:]
-        share = sure_share(last, gradient.noise_std, 1)
-        return replace(model, intercept=model.intercept + share * float(last.sum()) * self.constant / worth)
+        assert model.spread is not None
+        per_value = self.constant / worth
+        off = per_value * gradient.value[0, d:]
+        expected = COMMON_LEVEL * float(model.spread[0, 0]) ** 0.5
+        moved = without_noise(off, np.full(1, (per_value * gradient.noise_std) ** 2), expected)
+        return replace(model, intercept=model.intercept + float(moved[0]))
 
 
 def without_overshoot(before: ClippedGradient | None, after: ClippedGradient) -> float:
@@ -275,6 +294,15 @@ def without_overshoot(before: ClippedGradient | None, after: ClippedGradient) ->
     # Noise makes what is left smaller, whether it is above or below zero.
     left = float(np.vdot(first, second)) / max(float(np.vdot(first, first)), 1e-300)
     return min(1.0, MOST_OVERSHOOT / (1.0 - left)) if left < 0.0 else 1.0
+
+
+def _with_idle_directions(model: SharedModel, rank: int | Literal["auto"]) -> SharedModel:
+    """The model with as many directions as were asked for, the first features, on which everybody's coefficients are next to zero."""
+    assert model.spread is not None
+    k, own = 0 if rank == "auto" else rank, int(model.own_intercept)
+    spread = IDLE * model.noise * np.eye(own + k)
+    spread[:own, :own] = model.spread
+    return replace(model, embedding=np.eye(len(model.embedding), k), spread=spread)
 
 
 def _as_labels(model: SharedModel) -> SharedModel:

@@ -1,6 +1,6 @@
 """What the default recipe is asked for, and what each of its releases may cost: shares of the budget, from public numbers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -15,12 +15,16 @@ from commonground.steps.some_people import share_looked_at
 
 MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
 LEVEL_ROUNDS = 2
+LOOKS_AT_LEVELS = 3  # at the prior of own intercepts, before anything else is learned of few people
 LOOKS_BEFORE_ROUNDS = 2  # at the prior, once there are directions
 LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's prior
 # n μ of one release, from which on it is of use: few people pay more for these, and less for all else. A level of labels that is
 # off is the largest part of the error of few people. Chosen on simulated tables of 500 to 3,000 people.
-VISIBLE_FROM = {"scale": 17.0, "spread": 17.0, "level locate": 17.0, "level sizes": 17.0, "level": 30.0}
-MOST_TIMES = 40.0  # the share in ``PLAN``, that they pay
+VISIBLE_FROM = {"scale": 17.0, "level place": 16.0, "level": 9.0, "spread": 10.0, "level prior": 8.0}
+FEW_BELOW = 300.0  # n μ of the whole budget, below which the prior of own intercepts is looked at first
+LEVELS_ONLY_BELOW = 30.0  # the same, below which noise hides nearly all but where labels lie and how far they spread
+LEVELS = "level place", "level", "spread", "level prior"
+MOST_FOR_VISIBLE = 0.6
 FIRST_ROUNDS, FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = 4, 3, 14
 # few_people.information, below which noise hides most of what people share: then a first embedding in several looks finds more of
 # it, and one later round of more budget brings as much as three. Of few features there is little to leave out of a later look.
@@ -37,10 +41,10 @@ PLAN = Plan(
         Share("rows", 0.004, "from how many rows on a person counts in full: one number"),
         Share("first scale", 0.004, "how large features are, before they are centred: one number (many people)"),
         Share("scale", 0.004, "how large features are: one number"),
-        Share("level locate", 0.003, "where people's mean labels lie on the whole grid: one histogram"),
-        Share("level sizes", 0.003, "a histogram that chooses the clip of mean labels", LEVEL_ROUNDS),
+        Share("level place", 0.006, "where people's mean labels lie: one histogram"),
         Share("level", 0.01, "clipped sums of people's mean labels", LEVEL_ROUNDS),
         Share("spread", 0.004, "how far labels spread: one number"),
+        Share("level prior", 0.004, "looks at the prior of own intercepts (few people)", LOOKS_AT_LEVELS),
         Share("mean locate", 0.004, "where gradient sizes of the shared mean lie: one histogram"),
         Share("mean sizes", 0.008, "a histogram that chooses each round's clip", MEAN_ROUNDS),
         Share("mean rounds", 0.12, "clipped gradient sums for the shared mean", MEAN_ROUNDS),
@@ -100,12 +104,13 @@ class FitSettings:
 def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     """The shares of one fit, whose whole budget is ``mu``: ``PLAN`` without what such a fit does not release."""
     refit = asked.start is not None
+    if levels_only(users, asked, mu):
+        return _plan_for_levels(asked)
     plan = PLAN.without("spread") if asked.log_odds or refit else PLAN
+    plan = plan.without("level place") if asked.log_odds else plan
+    looks_at_levels = asked.shared_intercept and not refit and users.total_weight * mu < FEW_BELOW
+    plan = plan if looks_at_levels else plan.without("level prior")
     plan = plan_of_coordinates(plan, users, asked.own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
-    for share in plan:
-        if share.name in VISIBLE_FROM:
-            needed = (VISIBLE_FROM[share.name] / (users.total_weight * mu)) ** 2
-            plan = plan.where(share.name, part=share.part * min(max(needed / share.part, 1.0), MOST_TIMES))
     of_rows = next(share.part for share in PLAN if share.name == "rows")
     plan = plan if rows_are_seen(users.total_weight, mu * of_rows**0.5) else plan.without("rows")
     looks = asked.first_looks
@@ -116,8 +121,21 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
         plan = plan.without("init").without("mean sizes").without("mean rounds")
     if asked.rank == 0:
         plan = plan.without("init").without("locate").without("sizes").without("rounds").without("later")
-        return plan.where("mean rounds", part=0.7) if asked.shared_mean else plan
-    return plan
+        plan = plan.where("mean rounds", part=0.7) if asked.shared_mean else plan
+    reach = users.total_weight * mu
+    needed = {each.name: each.repeats * (VISIBLE_FROM[each.name] / reach) ** 2 for each in plan if each.name in VISIBLE_FROM}
+    return plan.with_at_least(needed, MOST_FOR_VISIBLE)
+
+
+def levels_only(users: Population, asked: FitSettings, mu: float) -> bool:
+    """Whether all that can be learned is where labels lie and how far they spread; from public numbers."""
+    return asked.shared_intercept and asked.start is None and users.total_weight * mu < LEVELS_ONLY_BELOW
+
+
+def _plan_for_levels(asked: FitSettings) -> Plan:
+    levels = (replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS)
+    plan = Plan(tuple(levels))
+    return plan.without("level place").without("spread") if asked.log_odds else plan
 
 
 def hardly_visible(users: Population, rank: int | Literal["auto"], mu: float) -> bool:

@@ -4,83 +4,68 @@
 the level is shared, a histogram of sizes of people's mean labels (√2) and, twice, a further one (√2) and their clipped sum (2C).
 """
 
+import math
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from commonground.clipping.grid import lower_edge
-from commonground.clipping.sums import BinnedSums
+from commonground.clipping.grid import lower_edge, nearest_edge
 from commonground.data.population import Population
-from commonground.denoise.shrinkage import signal_share
-from commonground.estimators.fedrep.coordinates import Coordinates
-from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, FitSettings
+from commonground.denoise.places import Place, find_place
+from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, LOOKS_AT_LEVELS, FitSettings
 from commonground.gate import Gate
-from commonground.statistics.labels import LabelMeans
-from commonground.statistics.statistic import SharedModel
-from commonground.steps.prior import curvature_at, first_prior, with_weak_log_odds
-from commonground.steps.rounds import locate_sizes, release_clipped
+from commonground.statistics.labels import LabelMeans, LabelPlaces
+from commonground.statistics.statistic import WINDOW, SharedModel
+from commonground.steps.prior import FIRST_DOUBT, curvature_at, first_prior, release_better_prior, with_weak_log_odds
 
-LEVEL_DOUBT = 2.0  # times the variance of the noise: the most that is taken to be unknown of a level
-LEVEL_LOST_BELOW = 6.0  # n μ of one sum of mean labels
-MOSTLY_NOISE_BELOW = 30.0  # n μ of the whole budget, below which noise hides nearly all but people's own means
-KEPT_OF_DIRECTIONS = 0.01  # of the variance of people's own coefficients then
-# Times the labels' variance: what own intercepts vary by then, as nothing is known of their level.
+CLIP_OF_LEVELS = 1.5  # standard deviations of people's mean labels, at which they are clipped
+LEAST_DOUBT_OF_STEP = 0.5  # of the last step towards the level: what may be missing
+YES_OR_NO = Place(middle=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1, about which nothing is known
+# Times the labels' variance: what own intercepts vary by, where noise hides where labels lie.
 ROOM_FOR_LEVELS = 100.0
-ROOM_FOR_LOG_ODDS = 4.0  # the same of log-odds, in their own unit
 LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
 
 
-@dataclass(frozen=True)
-class HiddenByNoise:
-    """What noise hides, as public numbers tell."""
-
-    level_variance: float = 0.0  # of what is not known of the level of labels
-    nearly_all: bool = False  # whether people should rest on the means of their own labels
-
-    def made_up_for(self, model: SharedModel) -> SharedModel:
-        """The learned model with room for what is not known; where nearly all is hidden, little beside own intercepts."""
-        if self.nearly_all:
-            slopes = None if model.coef is None else np.zeros_like(model.coef)
-            model = replace(model, embedding=KEPT_OF_DIRECTIONS**0.5 * model.embedding, coef=slopes)
-        return with_unknown_level(model, self.level_variance)
-
-
-def release_first_model(
-    seen: Coordinates, asked: FitSettings, mu_of_fit: float, gate: Gate, mu: dict[str, float]
-) -> tuple[SharedModel, HiddenByNoise]:
-    """A model without directions and slopes, with a weak prior of own intercepts; and what noise hides of it."""
-    users = seen.users
-    d, level_variance = users.n_features, 0.0
-    model = SharedModel(np.zeros((d, 0)), np.zeros(d) if asked.shared_mean else None, 0.0, asked.own_intercept)
+def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: dict[str, float]) -> SharedModel:
+    """A model without directions and slopes, with a prior of own intercepts."""
+    d, doubt = users.n_features, 0.0
+    model = SharedModel(np.zeros((d, 0)), None, 0.0, asked.own_intercept)
     if asked.shared_intercept:
-        model, level_variance = release_level(seen.looked_at, model, gate, mu)
+        model, doubt = release_level(users, model, YES_OR_NO if asked.log_odds else None, gate, mu)
     model = _as_log_odds(model) if asked.log_odds else first_prior(users, model, gate, mu["spread"])
-    model = with_unknown_level(model, level_variance)
-    if asked.shared_intercept and users.total_weight * mu_of_fit < MOSTLY_NOISE_BELOW:
-        room = ROOM_FOR_LOG_ODDS if asked.log_odds else ROOM_FOR_LEVELS * (model.noise + level_variance)
-        return model, HiddenByNoise(room, nearly_all=True)
-    return model, HiddenByNoise(level_variance)
+    model = with_unknown_level(model, ROOM_FOR_LEVELS * model.noise if math.isinf(doubt) else doubt**2)
+    for t in range(LOOKS_AT_LEVELS if "level prior" in mu else 0):
+        model = release_better_prior(users, model, gate, mu["level prior"], f"prior of levels, look {t + 1}", FIRST_DOUBT)
+    return replace(model, coef=np.zeros(d)) if asked.shared_mean else model
 
 
-def release_level(users: Population, model: SharedModel, gate: Gate, mu: dict[str, float]) -> tuple[SharedModel, float]:
-    """The model with the mean of people's mean labels as its intercept; and the variance of what noise leaves unknown of it."""
+def release_level(
+    users: Population, model: SharedModel, place: Place | None, gate: Gate, mu: dict[str, float]
+) -> tuple[SharedModel, float]:
+    """The model with the mean of people's mean labels as its intercept; and the standard deviation of what noise leaves unknown of it.
 
-    def sums_from(model: SharedModel, lowest: int) -> BinnedSums:
-        return users.sum(LabelMeans(model, lowest))
-
-    edge = locate_sizes(partial(sums_from, model), gate, mu["level locate"], "level of labels")
+    ``place``: where they lie, where that is known beforehand. Each sum is clipped to where nearly all people are then believed to
+    be, and weighed against what is believed already (a Kalman filter).
+    """
+    people = users.total_weight
+    if place is None:
+        counts = gate.release(users.sum(LabelPlaces(model)).bounded("level of labels: where it lies"), mu["level place"])
+        place = find_place(counts.value, counts.noise_std, people)
+    if place is None:
+        return model, math.inf
+    level, doubt = place.middle, place.doubt
     for t in range(LEVEL_ROUNDS):
-        one_round = mu["level sizes"], mu["level"]
-        name = f"level of labels {t + 1}"
-        found = release_clipped(partial(sums_from, model), edge, gate, *one_round, name, no_more_than_there_are=True)
-        share = signal_share(found.value, found.noise_std, 1)
-        level = model.intercept + share * float(found.value[0, 0]) / found.people
-        model, edge = replace(model, intercept=level), found.edge
-    unknown = LEVEL_DOUBT * (found.noise_std / found.people) ** 2
-    if users.total_weight * mu["level"] < LEVEL_LOST_BELOW:  # then it may be as far off as one clipped person can say
-        unknown += lower_edge(found.edge) ** 2
-    return model, unknown
+        seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie
+        edge = nearest_edge(CLIP_OF_LEVELS * seen_from)
+        means = LabelMeans(replace(model, intercept=level), edge - WINDOW // 2)
+        found = gate.release(users.sum(means).clipped_at(edge, f"level of labels {t + 1}"), mu["level"])
+        unclipped = people * math.erf(lower_edge(edge) / seen_from / 2**0.5)
+        off = (found.noise_std / unclipped) ** 2
+        step = doubt**2 / (doubt**2 + off) * float(found.value[0, 0]) / unclipped
+        level += step
+        # Where most were clipped, the step is far too short.
+        doubt = max(doubt * (off / (doubt**2 + off)) ** 0.5, LEAST_DOUBT_OF_STEP * abs(step))
+    return replace(model, intercept=level), doubt
 
 
 def with_unknown_level(model: SharedModel, variance: float) -> SharedModel:
