@@ -82,11 +82,7 @@ def start(compiled: Any, module: str, function: str, numbers: str) -> bool:
             env=os.environ | place,
             start_new_session=True,  # Ctrl-C is for the parent
         )
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ):  # no such file, no process to be had, an interpreter that is shutting down
+    except (OSError, RuntimeError, ValueError):  # no such file, no process, an interpreter that is shutting down
         return False
     _parent = os.getpid()
     return True

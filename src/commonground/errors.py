@@ -1,7 +1,7 @@
 """Errors that a person can act on: what was given, what is allowed, what to do next."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -106,6 +106,20 @@ def is_number(value: object) -> bool:
     bool
     """
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def are_texts(values: Iterable[object]) -> bool:
+    """Whether each of some values is a text.
+
+    Parameters
+    ----------
+    values : iterable
+
+    Returns
+    -------
+    bool
+    """
+    return all(isinstance(value, str) for value in values)
 
 
 def check_parameters(check: Callable[..., None], holder: Any, *names: str, of: str = "", **options: Any) -> None:

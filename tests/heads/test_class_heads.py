@@ -121,6 +121,6 @@ def test_classes_that_are_none(bad: object) -> None:
 
 
 def test_labels_by_name() -> None:
-    assert ClassHeads(("a", "b", "c")).places(["b", "c", "a"]).tolist() == [1, 2, 0]
+    assert ClassHeads(("a", "b", "c")).numbers_of(["b", "c", "a"]).tolist() == [1, 2, 0]
     with pytest.raises(InputError, match=r"1 of 2 are not"):
-        ClassHeads(("a", "b", "c")).places(["b", "d"])
+        ClassHeads(("a", "b", "c")).numbers_of(["b", "d"])

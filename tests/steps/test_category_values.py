@@ -12,7 +12,7 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.gaussian import compose
 from commonground.data.unencoded import Unencoded
 from commonground.errors import InputError
-from commonground.estimators.discovery import SHARE, _names_there_may_be, _of_new_names
+from commonground.estimators.discovery import DISCOVERY_SHARE, _names_there_may_be, _of_new_names
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.steps.category_values import _counts, release_category_values
@@ -98,7 +98,7 @@ def test_the_fit_pays_for_what_it_finds_from_the_one_declared_budget(tmp_path: A
     assert board.statement.epsilon == 4.0
     assert 3.9 < board.statement.epsilon_spent <= 4.0
     spent = compose(event.mu for event in board.statement.events if event.name.startswith("values of town"))
-    assert spent <= budget.mu * SHARE**0.5
+    assert spent <= budget.mu * DISCOVERY_SHARE**0.5
     assert float(ledger.account().charged) == pytest.approx(compose(e.mu for e in board.statement.events) ** 2)
     assert model.n_features_in_ == board.n_features
     cg.Billboard.load(board.save(tmp_path / "board"))

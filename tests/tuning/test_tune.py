@@ -18,12 +18,10 @@ from commonground.gate import Gate, Release, randomness_from
 from commonground.ledger import DurableLedger, InMemoryLedger
 from commonground.tally import tally
 from commonground.tuning import repeat
-from commonground.tuning.candidates import candidates_in, groups_of
+from commonground.tuning.candidates import at_rank, candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
-from commonground.tuning.parts import part_of
+from commonground.tuning.parts import Shares, is_repeated, part_of
 from commonground.tuning.score import own_errors, release_scores
-from commonground.tuning.truncate import at_rank
-from commonground.tuning.ways import Shares, is_repeated
 from populations import strange_people
 
 

@@ -50,9 +50,9 @@ class Plan:
         return Plan(tuple(share for share in changed if share.part > 0))
 
     def with_at_least(self, wanted: dict[str, float], most: float) -> "Plan":
-        """The plan in which some shares have at least so large a fraction of μ²; all that are raised at ``most`` so much together.
+        """The plan in which some shares have at least so large a fraction of μ².
 
-        The others keep their proportions.
+        All that are raised have at ``most`` so much together. The others keep their proportions.
 
         >>> plan = Plan((Share("few", 0.1, ""), Share("start", 0.3, ""), Share("rounds", 0.6, "")))
         >>> plan.with_at_least({"few": 0.4, "start": 0.2}, most=0.5).fractions()
@@ -61,7 +61,9 @@ class Plan:
         fractions = self.fractions()
         raised = {name: part for name, part in wanted.items() if part > fractions[name]}
         allowed = min(1.0, most / max(sum(raised.values()), 1e-300))
-        others = (1.0 - allowed * sum(raised.values())) / sum(part for name, part in fractions.items() if name not in raised)
+        others = (1.0 - allowed * sum(raised.values())) / sum(
+            part for name, part in fractions.items() if name not in raised
+        )
         parts = {name: allowed * raised[name] if name in raised else others * part for name, part in fractions.items()}
         return Plan(tuple(replace(share, part=parts[share.name]) for share in self))
 

@@ -24,19 +24,15 @@ def draw_tradeoff(report: Report, path: Path, title: str) -> None:
     half = report.n_runs // 2  # the first half trained the discriminant
     unseen = [scores[half:] for scores in report.others_scores]
     blue, red, green = plots.COLOURS[:3]
+    claim = f"claimed: ε = {whole.claimed_epsilon:.3g} (μ = {whole.claimed_mu:.3g}); shaded: more than claimed"
+    bounds = f"ε ≥ {whole.bound.by_curve:.3g}, others' view ≥ {others.bound.by_curve:.3g}"
     lines = [
-        plots.Line(
-            f"claimed: ε = {whole.claimed_epsilon:.3g} (μ = {whole.claimed_mu:.3g}); shaded: more than claimed",
-            fpr, claimed, red, dots=False, shaded=True,
-        ),
+        plots.Line(claim, fpr, claimed, red, dots=False, shaded=True),
         plots.Line("observed, every release (white box)", *observed_tradeoff(*report.scores), blue, dots=False),
         plots.Line("observed, view of all others (black box)", *observed_tradeoff(*unseen), green, dots=False),
-        plots.Line(
-            f"audited at {report.confidence:.0%}: ε ≥ {whole.bound.by_curve:.3g}, others' view ≥ {others.bound.by_curve:.3g}",
-            fpr, audited, blue, "7 4", dots=False,
-        ),
+        plots.Line(f"audited at {report.confidence:.0%}: {bounds}", fpr, audited, blue, "7 4", dots=False),
         plots.Line("blind guessing", fpr, 1 - fpr, "#7f7f7f", "2 3", dots=False),
-    ]  # fmt: skip
+    ]
     path.parent.mkdir(parents=True, exist_ok=True)
     panel = plots.Panel(
         lines, "false-positive rate", "false-negative rate", title, x_range=(0.0, 1.0), y_range=(0.0, 1.0)

@@ -55,9 +55,8 @@ class Recipe:
     name: str
     describe: str
     worst_pair: str  # of commonground.audit.neighbours.PAIRS: the one that comes closest to the claim
-    fit: Callable[
-        ..., PersonalModel
-    ]  # of a claim, people, a seed (None: real noise), who watches the gate, and settings
+    # Of a claim, people, a seed (None: real noise), who watches the gate, and settings
+    fit: Callable[..., PersonalModel]
     settings: dict[str, Any] = field(default_factory=dict)  # beyond the claim
 
     def at(self, claim: Claim) -> Fit:
@@ -91,8 +90,8 @@ def _earlier_board(n_features: int, rank: int) -> Billboard:
 
 def _fedrep_paper(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:
     model = PrivateFedRep(claim.rank, claim.epsilon, claim.delta, recipe="paper", simulation_seed=seed)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecipeWarning)  # its batches do not fit its own setting for rank > 1
+    # Its batches do not fit its own setting for rank > 1.
+    with warnings.catch_warnings(action="ignore", category=RecipeWarning):
         return model.fit(users, gate=watch.gate)
 
 
@@ -205,8 +204,8 @@ def _tuned(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> Per
     """Two fits, the choice between them, and a last fit. In all runs the same number of releases, which audits compare."""
     model, grid = PrivateFedRep(claim.rank, n_rounds=claim.n_rounds), {"local_choice": [False, True]}
     found = tune(model, grid, users, claim.epsilon, claim.delta, simulation_seed=seed, gate=watch.gate)
-    assert isinstance(found.best, PersonalModel)
-    return found.best
+    best: PersonalModel = found.best
+    return best
 
 
 _ALL = (

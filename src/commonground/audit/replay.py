@@ -182,14 +182,14 @@ def evidence(
     log_ratios, moved, halved, worst = np.zeros((4, size))
     for t, (passage, theirs) in enumerate(zip(transcript.passages, sums, strict=False)):
         ours, public = passage.private.value, passage.public
-        if isinstance(public, Selection):
-            log_ratios[t], moved[t], halved[t], worst[t] = _of_choice(ours, theirs.value, public, rng)
-        elif isinstance(public, Perturbed):
-            log_ratios[t], moved[t], halved[t], worst[t] = _of_laplace(
-                ours, theirs.value, public, passage.private.sensitivity
-            )
-        else:
-            log_ratios[t], moved[t], halved[t] = _of_gaussian(ours, theirs.value, public, passage.private.sensitivity)
+        sensitivity = passage.private.sensitivity
+        match public:
+            case Selection():
+                log_ratios[t], moved[t], halved[t], worst[t] = _of_choice(ours, theirs.value, public, rng)
+            case Perturbed():
+                log_ratios[t], moved[t], halved[t], worst[t] = _of_laplace(ours, theirs.value, public, sensitivity)
+            case Release():
+                log_ratios[t], moved[t], halved[t] = _of_gaussian(ours, theirs.value, public, sensitivity)
         moved[t] /= transcript.shares[t]
     if transcript.coins is not None and len(sums) == size:
         log_ratios[:], moved[:], halved[:], worst[:] = _of_sample(fit, transcript, neighbour, target)

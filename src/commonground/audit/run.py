@@ -132,10 +132,9 @@ def audit(
         releases.append(
             Line(event.name, epsilon_spent([event], delta), event.cost.covering_mu, bound, power_of_one, reach, too_far)
         )
-    return Report(
-        pair.name, claim, n_runs, confidence, all(event.simulated for event in events), whole, others, tuple(releases),
-        scores, others_scores, pure, tuple(sorted(sides[0].differing | sides[1].differing)),
-    )  # fmt: skip
+    simulated, differing = all(event.simulated for event in events), sides[0].differing | sides[1].differing
+    asked, lines = (pair.name, claim, n_runs, confidence, simulated), (whole, others, tuple(releases))
+    return Report(*asked, *lines, scores, others_scores, pure, tuple(sorted(differing)))
 
 
 def _exact_too(bound: Bound, scores: tuple[np.ndarray, np.ndarray], pure: bool) -> Bound:

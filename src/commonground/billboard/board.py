@@ -15,14 +15,14 @@ from commonground.billboard.claims import check_board, check_finite
 from commonground.billboard.files import reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import Statement, recorded_spend, spent_as_json
-from commonground.data.features import as_floats, check_features
+from commonground.data.features import check_features
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.classes import ClassHead
-from commonground.heads.kinds import ClassHeads, HeadKind, RidgeHeads, head_kind_in
+from commonground.heads.kinds import HeadKind, RidgeHeads, head_kind_in
 from commonground.heads.table import Head, HeadTable
 from commonground.ledger import BookedLedger, Ledger
 
@@ -91,7 +91,7 @@ class Billboard:
     @property
     def classes(self) -> tuple[Any, ...] | None:
         """What several classes are called; None where labels are numbers, or yes and no."""
-        return self.head_kind.classes if isinstance(self.head_kind, ClassHeads) else None
+        return self.head_kind.class_names
 
     @property
     def head_size(self) -> int:
@@ -226,9 +226,7 @@ class Billboard:
     def _labels(self, y: Any) -> np.ndarray:
         if self.schema is not None:
             return self.schema.encode_labels(y)
-        if isinstance(self.head_kind, ClassHeads):
-            return self.head_kind.places(y)
-        return as_floats(y, "labels").ravel()
+        return self.head_kind.numbers_of(y)
 
     # ---- for people to look at -----------------------------------------------------------------------------------
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from commonground.accounting.events import Event
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
-from commonground.errors import BudgetError, is_number
-from commonground.heads.kinds import PosteriorHeads
+from commonground.errors import BudgetError, are_texts, is_number
 
 if TYPE_CHECKING:
     from commonground.billboard.board import Billboard
@@ -140,7 +139,7 @@ def _check_classes(board: "Billboard") -> None:
 
 def _check_features(board: "Billboard") -> None:
     names, d = board.feature_names, board.statement.n_features
-    if names is not None and (len(names) != d or not all(isinstance(name, str) for name in names)):
+    if names is not None and (len(names) != d or not are_texts(names)):
         raise UnbelievableError(f"it names {len(names)} features, and has {d}")
     if board.schema is not None and (names != board.schema.feature_names or board.schema.undiscovered):
         raise UnbelievableError("its schema makes other features than those that it names")
@@ -150,8 +149,7 @@ def _check_heads(board: "Billboard") -> None:
     """Whether what heads are made from is all there, and can be: a prior, or a spread and the noise of labels."""
     if board.prior is not None and board.rank and not np.linalg.eigvalsh(board.prior)[0] > 0.0:
         raise UnbelievableError("its prior is not a positive definite matrix")
-    posterior = isinstance(board.head_kind, PosteriorHeads)
-    if (board.spread is None) != (board.noise is None) or (posterior and board.spread is None):
+    if (board.spread is None) != (board.noise is None) or (board.head_kind.needs_spread and board.spread is None):
         raise UnbelievableError("it lacks a part of what its heads are made from")
     if board.noise is not None and not board.noise > 0.0:
         raise UnbelievableError("its noise of labels is not above zero")

@@ -21,10 +21,8 @@ from commonground.files import DRAFT, PRIVATE, PUBLIC, AloneIn, replacing, sync_
 SCHEMA_VERSION = 7
 _SPEND_SINCE = 4
 _ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
-_NEW_ARRAYS, _NEW_SIGNATURE = (
-    "billboard-*.safetensors",
-    "statement-*.sig",
-)  # with a checksum, until the statement is theirs
+# With a checksum, until the statement is theirs
+_NEW_ARRAYS, _NEW_SIGNATURE = ("billboard-*.safetensors", "statement-*.sig")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
 from commonground.billboard.files import reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
-from commonground.billboard.statement import BaseStatement, in_words, installed, recorded_spend, spent_as_json
+from commonground.billboard.statement import BaseStatement, installed, recorded_spend, spent_as_json
 from commonground.errors import BudgetError, InputError
 from commonground.gate import SampledReleases
 from commonground.ledger import InMemoryLedger, Ledger, LedgerEntry, SharedLedger, StepLedger
@@ -99,12 +99,12 @@ class JointStatement(BaseStatement):
         counted = f"{self.n_units:,} {self.units}"
         return f"with {counted}" if self.unit == "person" else f"across {self.n_owners:,} owners with {counted}"
 
-    def __str__(self) -> str:
-        what = f"{self.algorithm} (recipe {self.recipe!r}) {self.whose}"
-        if not self.private:
-            return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
-        if not self.events:
-            return f"{what}. Nothing that depends on anybody's data is published."
+    @property
+    def _what(self) -> str:
+        return f"{self.algorithm} (recipe {self.recipe!r}) {self.whose}"
+
+    @property
+    def _guarantee(self) -> str:
         neighbours = (
             f"one {self.unit} is replaced by any other (replacement)"
             if self.relation == REPLACE
@@ -117,8 +117,8 @@ class JointStatement(BaseStatement):
         }.get(self.unit, "")
         group = max(event.group_size for event in self.events)
         grouped = f", counted as a group of {group} records (group privacy)," if group > 1 else ""
-        paragraph = (
-            f"{what}. The shared parameters published here are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially "
+        return (
+            f"The shared parameters published here are (ε = {self.epsilon:g}, δ = {self.delta:g})-differentially "
             f"private for every {self.unit}: neighbouring data sets differ in that {neighbours}; the number of {self.units} "
             f"is public. They were learned in {self.steps:,} steps; in each, every unit took part with probability q = "
             f"{self.sampling_probability:g}, its gradient was clipped, and the sum got Gaussian noise of "
@@ -126,10 +126,6 @@ class JointStatement(BaseStatement):
             f"{self.epsilon_spent:.4g} at this δ, composed by privacy-loss distributions for Poisson sampling. "
             f"{self._kept_local} Noise: {self.noise}."
         )
-        paragraph += in_words(self.ledger)
-        if self.simulated:
-            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
-        return paragraph
 
     @property
     def _kept_local(self) -> str:

@@ -31,7 +31,9 @@ class BaseStatement:
 
     epsilon: float
     delta: float
+    simulated: bool
     events: tuple[Any, ...]
+    ledger: LedgerEntry | None
     # What a kind without such a field says in its place.
     budgets: Any = None
     custody: Any = ""
@@ -48,6 +50,31 @@ class BaseStatement:
     def private(self) -> bool:
         """Whether anything is guaranteed at all."""
         return bool(np.isfinite(self.epsilon))
+
+    def __str__(self) -> str:
+        if not self.private:
+            return f"NOT PRIVATE. {self._what}, without any privacy protection. Do not publish it."
+        if not self.events:
+            return f"{self._what}. Nothing that depends on anybody's data is published."
+        paragraph = f"{self._what}. {self._guarantee}{in_words(self.ledger)}{self._made}"
+        if self.simulated:
+            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
+        return paragraph
+
+    @property
+    def _what(self) -> str:
+        """What was run, on whom; the beginning of a sentence."""
+        raise NotImplementedError
+
+    @property
+    def _guarantee(self) -> str:
+        """What is promised to whom, and what the releases cost; sentences."""
+        raise NotImplementedError
+
+    @property
+    def _made(self) -> str:
+        """When, for what, and with which software; a sentence, or nothing."""
+        return ""
 
     def to_json(self) -> dict[str, Any]:
         """As it stands in files.
@@ -197,7 +224,6 @@ class Statement(BaseStatement):
 
     @property
     def _made(self) -> str:
-        """When, for what, and with which software; a sentence."""
         on = f" on {self.date}" if self.date else ""
         to_predict = f" to predict {self.label!r}" if self.label else ""
         return f" Made{on}{to_predict}, with {', '.join(f'{name} {number}' for name, number in self.software.items())}."
@@ -213,12 +239,12 @@ class Statement(BaseStatement):
             return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
         return "by composition of their privacy loss distributions"
 
-    def __str__(self) -> str:
-        what = f"{self.algorithm} (recipe {self.recipe!r}), trained on {self.n_users:,} people"
-        if not self.private:
-            return f"NOT PRIVATE. {what}, without any privacy protection. Do not publish it."
-        if not self.events:
-            return f"{what}. Nothing that depends on anybody's data is published."
+    @property
+    def _what(self) -> str:
+        return f"{self.algorithm} (recipe {self.recipe!r}), trained on {self.n_users:,} people"
+
+    @property
+    def _guarantee(self) -> str:
         public = "the number of people is"
         whose, cost = f"(ε = {self.epsilon:g}, δ = {self.delta:g})-differentially private for every person", ""
         if self.budgets is not None:
@@ -232,7 +258,7 @@ class Statement(BaseStatement):
             public = "the number of people and everybody's ε are"
             cost = " to the person with the largest budget, and to everybody else no more than her own"
         paragraph = (
-            f"{what}. What is published here is {whose}: the unit is one {self.unit} with all of her rows, and "
+            f"What is published here is {whose}: the unit is one {self.unit} with all of her rows, and "
             f"neighbouring data sets differ in that one person's whole data is replaced by any other; {public} public. "
             f"The published values are the only ones that depend on more than one person's data. They passed one gate in "
             f"{len(self.events)} noisy releases, which together cost ε = {self.epsilon_spent:.4g} at this δ "
@@ -252,9 +278,6 @@ class Statement(BaseStatement):
                 " People are too few at this ε for what is shared to be more than noise: sharing is not expected to pay, and own "
                 "data alone will mostly do better."
             )
-        paragraph += in_words(self.ledger) + self._made
-        if self.simulated:
-            return f"SIMULATED, NOT PRIVATE: the noise comes from a known seed and protects nobody. {paragraph}"
         return paragraph
 
 

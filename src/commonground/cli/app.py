@@ -35,30 +35,7 @@ if TYPE_CHECKING:
 app = new_app()
 to_people = Console(stderr=True)
 GAUSSIAN = "Gaussian, std "  # how such noise is described
-WARNINGS = (
-    PrivacyWarning,
-    RecipeWarning,
-    SizeWarning,
-    ScaleWarning,
-    SharingWarning,
-    TableWarning,
-    UnknownUserWarning,
-)
-
-
-@app.command()
-def schema(
-    table: options.Table,
-    out: Annotated[Path, typer.Option("--out", help="File to write (.toml).")],
-    user: options.UserColumn = None,
-    label: options.LabelColumn = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published."""
-    from commonground.cli.schema import draft
-
-    draft(table, out, user or "user_id", label or "y", force, as_json)
+WARNINGS = (PrivacyWarning, RecipeWarning, SizeWarning, ScaleWarning, SharingWarning, TableWarning, UnknownUserWarning)
 
 
 @app.command()
@@ -225,7 +202,7 @@ def personalize(
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
     from commonground.cli.use import personalize as fit_heads
 
-    _tell(fit_heads(billboard, table, out, user, label, item, as_json))
+    fit_heads(billboard, table, out, user, label, item, as_json)
 
 
 @app.command()
@@ -245,9 +222,9 @@ def predict(
     as_json: options.AsJson = False,
 ) -> None:
     """Answer each row by its person's own head, or by the shared part where she has none."""
-    from commonground.cli.use import predict as answer
+    from commonground.cli.use import predict as answer_rows
 
-    _tell(answer(billboard, table, out, heads, user, item, strict, interval, as_json))
+    answer_rows(billboard, table, out, heads, user, item, strict, interval, as_json)
 
 
 @app.command()
@@ -263,11 +240,6 @@ def demo(
     from commonground.cli.demo import run_demo
 
     run_demo(out, people, seed, as_json)
-
-
-def _tell(words: str) -> None:
-    if words:
-        typer.echo(words)
 
 
 def _show_statement(board: "Billboard | SharedParameters", as_json: bool, folder: Path) -> None:

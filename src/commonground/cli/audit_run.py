@@ -1,6 +1,5 @@
 """What ``commonground audit`` does: a lower bound on ε beside the claim, from the outside. ``audit.py`` declares it."""
 
-import json
 import math
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, replace
@@ -23,6 +22,7 @@ from commonground.audit.run import audit as audit_estimator
 from commonground.audit.sampled import SampledAudit, audit_sampled
 from commonground.audit.survey import survey
 from commonground.billboard.joint import is_shared_parameters
+from commonground.cli.options import given, print_json
 from commonground.errors import InputError
 from commonground.progress import progress_bar
 
@@ -34,12 +34,13 @@ def audit(
 ) -> NoReturn:  # fmt: skip
     """One recipe or board, or all cheap ones. Ends with the exit code: 1 if the claim is refuted."""
     if what is None:
-        given = {"--epsilon": epsilon, "--delta": delta, "--person": person, "--features": features, "--rounds": rounds,
-                 "--one-run": one_run or None, "--broken": broken, "--out": out}  # fmt: skip
-        if any(value is not None for value in given.values()):
-            named = ", ".join(name for name, value in given.items() if value is not None)
+        of_one = {"--epsilon": epsilon, "--delta": delta, "--person": person, "--features": features}
+        misplaced = given(
+            {**of_one, "--rounds": rounds, "--one-run": one_run or None, "--broken": broken, "--out": out}
+        )
+        if misplaced:
             raise InputError(
-                f"{named} needs the name of a recipe; without one, all cheap audits run at settings of their own."
+                f"{', '.join(misplaced)} needs the name of a recipe; without one, all cheap audits run at settings of their own."
             )
         _audit_all(seed, as_json)
     claim = Claim(
@@ -73,10 +74,8 @@ def audit(
 
     if one_run:
         with variant, progress_bar("replaying", one_run, not as_json) as advance:
-            single = one_run_audit(
-                recipe, claim, people, one_run, pair_name, confidence=confidence, seed=seed, real_noise=real_noise,
-                advance=advance,
-            )  # fmt: skip
+            asked = recipe, claim, people, one_run, pair_name
+            single = one_run_audit(*asked, confidence=confidence, seed=seed, real_noise=real_noise, advance=advance)
         _show_one_run(single, title, as_json)
         raise typer.Exit(int(single.refuted))
 
@@ -87,7 +86,7 @@ def audit(
     if out is not None:
         draw_tradeoff(report, out, title)
     if as_json:
-        typer.echo(json.dumps(report_as_json(report, recipe.name, broken), indent=2))
+        print_json(report_as_json(report, recipe.name, broken))
     else:
         print_report(report, title)
         if out is not None:
@@ -103,7 +102,7 @@ def _audit_all(seed: int, as_json: bool) -> NoReturn:
             typer.echo(str(line))
     refuted = [line.name for line in lines if line.wrong]
     if as_json:
-        typer.echo(json.dumps({"refuted": bool(refuted), "lines": [asdict(line) for line in lines]}, indent=2))
+        print_json({"refuted": bool(refuted), "lines": [asdict(line) for line in lines]})
     else:
         typer.echo(
             "Power: what half of the noise would have shown; where it is not above the claim the line is weak. "
@@ -129,11 +128,8 @@ def _audit_joint(what: str, claim: Claim, runs: int, confidence: float, broken: 
     with variant, progress_bar("training", 2 * runs, not as_json) as advance:
         found: SampledAudit = audit_sampled(recipe.at(claim), recipe.direction, runs, confidence, advance)
     if as_json:
-        document = {
-            "recipe": what, "broken": broken, "epsilon": claim.epsilon, "delta": claim.delta, "runs": runs,
-            "confidence": confidence, **asdict(found), "refuted": found.refuted,
-        }  # fmt: skip
-        typer.echo(json.dumps(document, indent=2))
+        asked = {"recipe": what, "broken": broken, "epsilon": claim.epsilon, "delta": claim.delta, "runs": runs}
+        print_json({**asked, "confidence": confidence, **asdict(found), "refuted": found.refuted})
     else:
         typer.echo(
             f"{title}: there or missing, {runs:,} runs a side, ε = {claim.epsilon:g}, δ = {claim.delta:g}, real noise and "
@@ -215,7 +211,7 @@ def _show_one_run(result: OneRun, title: str, as_json: bool) -> None:
             "by_definition": result.by_definition,
         }
         finite = {name: bound if math.isfinite(bound) else "inf" for name, bound in bounds.items()}
-        typer.echo(json.dumps({**asdict(result), **finite, "refuted": result.refuted}, indent=2))
+        print_json({**asdict(result), **finite, "refuted": result.refuted})
         return
     typer.echo(
         f"{title}, one run on {result.n_users:,} people with {result.canaries} canaries: {result.correct} of "

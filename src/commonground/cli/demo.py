@@ -1,18 +1,17 @@
 """The demo: what private sharing brings to simulated people, as a table, a figure and a billboard."""
 
 import csv
-import json
 import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.table import Table
 
 from commonground import datasets, metrics, plots
 from commonground.billboard.board import Billboard
+from commonground.cli.options import print_json
 from commonground.errors import PrivacyWarning, RecipeWarning, SharingWarning
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep import PrivateFedRep
@@ -70,7 +69,7 @@ def run_demo(out: Path, n_users: int, seed: int, as_json: bool) -> None:
     _write_csv(results, out / "results.csv")
     plots.write([_figure(results)], out / "mse_vs_epsilon")
     if as_json:
-        typer.echo(json.dumps({"out": str(out), "results": [vars(result) for result in results]}, indent=2))
+        print_json({"out": str(out), "results": [vars(result) for result in results]})
     else:
         _print(results, published, out, n_users)
 

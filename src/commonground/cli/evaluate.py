@@ -84,13 +84,9 @@ def evaluate(
     from commonground.cli.evaluate_board import refuse_options_of_boards
     from commonground.cli.evaluate_models import run_evaluation
 
-    refuse_options_of_boards(first, {
-        "--heads": heads, "--internal": internal or None, "--item": item, "--metrics": metrics, "--clip": clip,
-        "--ledger": ledger, "--population": population,
-    }, out)  # fmt: skip
+    of_boards = {"--heads": heads, "--internal": internal or None, "--item": item, "--metrics": metrics, "--clip": clip}
+    refuse_options_of_boards(first, {**of_boards, "--ledger": ledger, "--population": population}, out)
     assert out is not None
     people = {"user": user, "label": label, "features": features, "schema": schema, "label_range": label_range}
-    run_evaluation(
-        first, out, people, model, rank_in(rank), 1.0 if epsilon is None else epsilon, delta, held_out, seed, as_json,
-        app.to_people,
-    )  # fmt: skip
+    how = model, rank_in(rank), 1.0 if epsilon is None else epsilon, delta, held_out, seed
+    run_evaluation(first, out, people, *how, as_json, app.to_people)

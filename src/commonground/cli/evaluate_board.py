@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from commonground.billboard.board import Billboard
-from commonground.cli.options import pair, print_json, split
+from commonground.cli.options import given, pair, print_json, split
 from commonground.cli.tables import newcomers_in
 from commonground.cli.use import heads_in
 from commonground.data.ids import in_the_type_of, plain_list
@@ -43,10 +43,9 @@ def evaluate_board(
     asked: BoardAsked, ledger: str | None, population: str | None, misplaced: Mapping[str, Any], as_json: bool
 ) -> str:
     """Read, charge, release; the result in words, or nothing where it was printed as JSON."""
-    wrong = [name for name, value in misplaced.items() if value is not None]
+    wrong = given(misplaced)
     if asked.internal:
-        given = {"--ledger": ledger, "--population": population, "--epsilon": asked.epsilon}
-        wrong += [name for name, value in given.items() if value is not None]
+        wrong += given({"--ledger": ledger, "--population": population, "--epsilon": asked.epsilon})
     if wrong:
         why = "with --internal nothing is released or paid for" if asked.internal else "a board knows these"
         raise InputError(f"{', '.join(wrong)} does not go with this evaluation of a board: {why}. Leave it out.")
@@ -81,21 +80,19 @@ def evaluate_board(
 
 
 def _payer(ledger: str | None, population: str | None, board: Path) -> "Population | None":
-    if (ledger is None) != (population is None):
-        raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
-    if ledger is None or population is None:
-        return None
-    from commonground.billboard.in_ledger import refuse_older_than_boards
-    from commonground.cli.ledger import _book_at
+    from commonground.cli.ledger import population_in
 
-    people = _book_at(ledger).population(population)
-    refuse_older_than_boards(people, Path(board).absolute().parent)
+    people = population_in(ledger, population)
+    if people is not None:
+        from commonground.billboard.in_ledger import refuse_older_than_boards
+
+        refuse_older_than_boards(people, Path(board).absolute().parent)
     return people
 
 
-def refuse_options_of_boards(table: str, given: Mapping[str, Any], out: Path | None) -> None:
+def refuse_options_of_boards(table: str, asked: Mapping[str, Any], out: Path | None) -> None:
     """Before a table alone is evaluated."""
-    wrong = [name for name, value in given.items() if value is not None]
+    wrong = given(asked)
     if wrong or (Path(table) / "statement.json").exists():
         what = ", ".join(wrong) or f"{table} is a board, which"
         raise InputError(

@@ -93,9 +93,8 @@ def run_evaluation(
     with warnings.catch_warnings():
         for quiet in (ScaleWarning, SharingWarning):
             warnings.simplefilter("ignore", quiet)
-        warnings.filterwarnings(
-            "ignore", "the same people", PrivacyWarning
-        )  # fits here are thrown away; nobody has paid
+        # Fits here are thrown away; nobody has paid
+        warnings.filterwarnings("ignore", "the same people", PrivacyWarning)
         if not users.features_are_known:  # which values are found is decided once, by a fit on everybody
             found = clone(private).fit(users).billboard_.schema
             users = Users.from_table(table, schema=found)
@@ -134,9 +133,8 @@ def compare(
     if not asked.any():
         raise InputError("nobody has two rows or more, so none can be held out.")
     if schema is not None and schema.label.kind == "category" and "classes" in private.get_params():
-        private = clone(private).set_params(
-            classes=tuple(range(len(schema.label.values)))
-        )  # places, as labels are here
+        # Places, as labels are here
+        private = clone(private).set_params(classes=tuple(range(len(schema.label.values))))
     models: list[tuple[str, Any]] = [(OWN_DATA, OwnDataOnly())]
     if users.n_features > 1:
         known = is_whole(private.rank) and 0 < private.rank < users.n_features

@@ -25,16 +25,10 @@ if TYPE_CHECKING:
     from commonground.federated.superlink import ServerTls
     from commonground.ledger import SharedLedger
 
-federate_app = typer.Typer(
-    help="Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated').",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
+federate_app = options.new_group(
+    "Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated')."
 )
-node_app = typer.Typer(
-    help="One owner's side: answer the server's questions, fit heads.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+node_app = options.new_group("One owner's side: answer the server's questions, fit heads.")
 federate_app.add_typer(node_app, name="node")
 
 Nodes = Annotated[int, typer.Option(help="How many nodes take part.")]
@@ -219,10 +213,8 @@ def personalize(
     board = Billboard.load(billboard)
     users = newcomers_in(board, table, user, label)
     Heads.fit(board, users).save(out, board)
-    if as_json:
-        print_json({"heads": str(out), "people": users.n_users})
-    else:
-        typer.echo(f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own.")
+    told = f"Fitted {users.n_users:,} heads into {out}. They are private: give each person only her own."
+    options.answer(told, {"heads": str(out), "people": users.n_users}, as_json)
 
 
 @federate_app.command()

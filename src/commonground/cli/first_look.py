@@ -11,13 +11,17 @@ from commonground.data.population import Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 from commonground.heads.arithmetic import shared_scores
 
-MUCH = 20.0  # ε: odds of e^20, hundreds of millions to one
+LARGEST_USUAL_EPSILON = 20.0  # ε: odds of e^20, hundreds of millions to one
 TWO_CLASSES = ("classifier", "logistic", "margin")  # by --model
 NUMBERS = ("fedrep", "altmin", "huber", "subspace", "single", "level", "nonprivate")
 
 
-FAR_OFF = 1_000.0  # a squared error against what is expected of it, in the middle: thirty standard deviations
-FAR_APART = 300.0  # answers against labels about a person's own model: a model would explain all but a part in 100,000
+LARGEST_USUAL_SURPRISE = (
+    1_000.0  # a squared error against what is expected of it, in the middle: thirty standard deviations
+)
+LARGEST_USUAL_WIDTH = (
+    300.0  # answers against labels about a person's own model: a model would explain all but a part in 100,000
+)
 HEADS_BY_OWN_ROWS_ALONE = ("huber", "subspace")  # by --model: no prior is released that would hold a head of few rows
 # For each number in a head. With fewer rows, heads of 2 directions were no better than one number for everybody: 1,500 people,
 # 6 features, ε = 4; huber 2.6 at 4 rows, 1.24 at 6, 1.01 at 9, where that one number had 1.66, 1.23 and 1.55.
@@ -59,7 +63,7 @@ def look_at_labels(board: Billboard, people: Population) -> None:
     expected = board.noise + ((own @ board.spread) * own).sum(axis=1)
     with np.errstate(over="ignore"):
         surprise = float(np.median((block.y - shared) ** 2 / expected))
-    if not 1 / FAR_OFF < surprise < FAR_OFF:
+    if not 1 / LARGEST_USUAL_SURPRISE < surprise < LARGEST_USUAL_SURPRISE:
         how = "dozens of times farther from" if surprise > 1 else "dozens of times nearer to"
         warnings.warn(
             f"labels lie {how} the board's shared answers than it expects. Either features or labels are in other units than in "
@@ -82,7 +86,7 @@ def look_at_answers(board: Billboard, scores: np.ndarray) -> None:
         level = S[0, 0] - S[0, 1:] @ np.linalg.pinv(S[1:, 1:]) @ S[1:, 0] if board.fit_intercept else 0.0
         width = float(np.sqrt(board.noise + max(level, 0.0)))
     apart = float(np.median(np.abs(scores - np.median(scores))))
-    if apart > FAR_APART * width:
+    if apart > LARGEST_USUAL_WIDTH * width:
         warnings.warn(
             f"answers lie {apart / width:.3g} times as far apart as labels lie about a person's own model, by the board. Are "
             "features in the same units as in training? A range in the schema would hold them.",
@@ -93,7 +97,7 @@ def look_at_answers(board: Billboard, scores: np.ndarray) -> None:
 
 def look_at_people(people: Population, model: str, epsilon: float, estimator: Any) -> None:
     """Refuse what cannot be meant, warn of what is hardly meant; ε does not matter where people have budgets of their own."""
-    if epsilon > MUCH and people.budgets is None and model not in ("own", "nonprivate"):
+    if epsilon > LARGEST_USUAL_EPSILON and people.budgets is None and model not in ("own", "nonprivate"):
         warnings.warn(
             f"ε = {epsilon:g} promises next to nothing: what is published may be e^{epsilon:g} times as likely with a person's "
             "rows as with any others. Common choices lie between 0.1 and 8.",

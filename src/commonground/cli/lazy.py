@@ -43,6 +43,7 @@ IN_A_LINE = {
 
 # Commands, or groups of them, with a file of their own.
 _ELSEWHERE = {
+    "schema": ("schema", "schema"),
     "plan": ("plan", "plan"),
     "report": ("report", "report"),
     "page": ("report", "page"),

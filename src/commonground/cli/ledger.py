@@ -17,7 +17,7 @@ from rich.table import Table
 
 from commonground.cli.lazy import loading
 from commonground.cli.ledger_people import Ledger, Name, ids_and_budgets, join, leave, person
-from commonground.cli.options import AsJson, print_json
+from commonground.cli.options import AsJson, answer, new_group, print_json
 from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.files import PRIVATE, replacing
 from commonground.interrupts import before_the_end
@@ -26,11 +26,7 @@ if TYPE_CHECKING:  # loaded when a command runs
     from commonground.gate.journal import Journal
     from commonground.ledger import DurableLedger, Population
 
-ledger_app = typer.Typer(
-    help="The durable budget: what may be spent on whom, what was, and what is left.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+ledger_app = new_group("The durable budget: what may be spent on whom, what was, and what is left.")
 
 AnyName = Annotated[str | None, typer.Option("--population", help="Only this group of people; all by default.")]
 
@@ -59,10 +55,7 @@ def open_(
     ids, epsilons = ids_and_budgets(personal) if each and personal is not None else (None, None)
     budgets = None if each or personal is None else _personal_budgets(personal)
     people = _book_at(ledger, create=True).open_population(population, budget, budgets, people=ids, epsilons=epsilons)
-    if as_json:
-        print_json(people.summary())
-    else:
-        typer.echo(f"Opened. {people.left_in_words()}")
+    answer(f"Opened. {people.left_in_words()}", people.summary(), as_json)
 
 
 @ledger_app.command()
@@ -233,10 +226,8 @@ def report(
     text = report_of_ledger(book.name, [book.population(name).summary() for name in accounts], events)
     with replacing(out, PRIVATE) as file:
         file.write(text.encode("utf-8"))
-    if as_json:
-        print_json({"report": str(out), "populations": list(accounts)})
-    else:
-        typer.echo(f"Wrote {out}: {len(accounts)} populations, verified.")
+    told = f"Wrote {out}: {len(accounts)} populations, verified."
+    answer(told, {"report": str(out), "populations": list(accounts)}, as_json)
 
 
 @ledger_app.command()
@@ -249,10 +240,7 @@ def settle(
     """Give back what an abandoned reservation did not use. Safe: each release was charged before it was made."""
     people = _book_at(ledger).population(population)
     people.settle(reservation)
-    if as_json:
-        print_json(people.summary())
-    else:
-        typer.echo(f"Settled {reservation} at what it had charged. {people.left_in_words()}")
+    answer(f"Settled {reservation} at what it had charged. {people.left_in_words()}", people.summary(), as_json)
 
 
 for command in (join, leave, person):
@@ -263,10 +251,8 @@ def population_for_training(
     ledger: str | None, population: str | None, out: Path, journal: "Journal | None" = None
 ) -> "Population | None":
     """The population that pays for `train`; no budget may be spent on a result that has no place to go."""
-    if (ledger is None) != (population is None):
-        raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
     if ledger is None or population is None:
-        return None
+        return population_in(ledger, population)  # nobody, or an error where one of the two is missing
     with loading():
         from commonground.billboard.files import place_for_board
         from commonground.billboard.in_ledger import refuse_older_than_boards
@@ -278,6 +264,13 @@ def population_for_training(
     known = set(people.account().open)
     before_the_end(lambda: _settle_own(people, known, journal))
     return people
+
+
+def population_in(ledger: str | None, population: str | None) -> "Population | None":
+    """The population of a ledger that --ledger and --population name; None where neither is given."""
+    if (ledger is None) != (population is None):
+        raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
+    return None if ledger is None or population is None else _book_at(ledger).population(population)
 
 
 def _settle_own(people: "Population", known: Set[str], journal: "Journal | None") -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from commonground.cli.options import AsJson, print_json
+from commonground.cli.options import AsJson, answer, print_json
 from commonground.errors import InputError
 
 if TYPE_CHECKING:  # loaded when a command runs
@@ -29,7 +29,7 @@ def join(
     """Open accounts for more people of a population in which everybody has one."""
     people = _people(ledger, population)
     people.add_people(*ids_and_budgets(personal))
-    _tell(people, "Opened.", as_json)
+    answer(f"Opened. {people.left_in_words()}", people.summary(), as_json)
 
 
 def leave(
@@ -41,7 +41,7 @@ def leave(
     """Leave people out from the next fit on. What was released with their rows stays released, and paid for."""
     people = _people(ledger, population)
     people.leave_out([_known_as(people, one) for one in person])
-    _tell(people, "Left out from the next fit on.", as_json)
+    answer(f"Left out from the next fit on. {people.left_in_words()}", people.summary(), as_json)
 
 
 def person(
@@ -103,10 +103,3 @@ def _known_as(people: "PersonalPopulation", text: str) -> Any:
     from commonground.data.ids import is_whole_number
 
     return int(text) if is_whole_number(text) and not people.knows(text) else text
-
-
-def _tell(people: "PersonalPopulation", done: str, as_json: bool) -> None:
-    if as_json:
-        print_json(people.summary())
-    else:
-        typer.echo(f"{done} {people.left_in_words()}")

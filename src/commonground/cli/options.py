@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -66,10 +67,25 @@ PopulationName = Annotated[str | None, typer.Option(help="Whose budget in the le
 _printed: list[bool] = []  # whether this command has printed its document
 
 
-def print_json(document: dict[str, Any]) -> None:
+def print_json(document: Any) -> None:
     """The one document of a command under ``--json``."""
     _printed.append(True)
     typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+
+
+def answer(words: str, document: dict[str, Any], as_json: bool) -> None:
+    """What a command has done: in words to people, or as its document to machines."""
+    print_json(document) if as_json else typer.echo(words)
+
+
+def given(options: Mapping[str, Any]) -> list[str]:
+    """The names of those options, of some that may be None, that were given."""
+    return [name for name, value in options.items() if value is not None]
+
+
+def new_group(words: str) -> typer.Typer:
+    """A command that has commands of its own."""
+    return typer.Typer(help=words, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def print_json_error(words: str, kind: str, exit_code: int) -> None:

@@ -8,7 +8,7 @@ import csv
 import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from rich.table import Table as RichTable
 
 from commonground import plots
 from commonground.cli.options import AsJson, Board, Delta, print_json
+from commonground.errors import InputError
 
 SIMULATED = 4000  # people at most; for more, the noise is made as much smaller as it would be among them
 EVALUATED = 1000  # people whose error is computed
@@ -67,7 +68,7 @@ def plan(
 ) -> None:
     """What refits under one yearly budget would bring: error by ε and number of refits, from a board; no rows are read."""
     from commonground.billboard.board import Billboard
-    from commonground.errors import InputError
+    from commonground.cli.ledger import population_in
 
     board = Billboard.load(billboard)
     numbers = _numbers(refits)
@@ -76,14 +77,13 @@ def plan(
             "plan makes people up from a board's directions, spread and noise of labels, and this board lacks some of them. Give "
             "one of `train --model fedrep` with a rank of at least 1."
         )
-    if (ledger is None) != (population is None):
-        raise InputError("--ledger and --population belong together: which ledger, and whose budget in it.")
+    people_who_pay = population_in(ledger, population)
     n = board.statement.n_users if people is None else people
     if n < 2 or rows < 1:
         raise InputError(f"--people must be at least 2 and --rows at least 1, got {n} and {rows}.")
     out.mkdir(parents=True, exist_ok=True)
     years = play(board, n, rows, epsilon, delta, numbers, math.radians(drift), seed, verbose=not as_json)
-    told = _with_ledger(years, ledger, population, epsilon, delta, numbers)
+    told = _with_ledger(years, people_who_pay, epsilon, delta, numbers)
     _write(told, out)
     written = [out / "plan.csv", *plots.write(_figure(told), out / "plan")]
     if as_json:
@@ -170,36 +170,26 @@ def _refitted(start: Any, board: Any, crowd: Any, mu: float, seed: int) -> Any:
         keep_heads=False,
         simulation_seed=seed,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return model.fit(crowd, start=start).billboard_
 
 
 def _known(board: Any, world: Any, time: float) -> Any:
-    from dataclasses import replace
-
     return replace(board, embedding=world.embedding_at(time))
 
 
-def _with_ledger(
-    told: Refits, ledger: str | None, population: str | None, epsilon: float, delta: float, numbers: Sequence[int]
-) -> Refits:
-    if ledger is None or population is None:
+def _with_ledger(told: Refits, people: Any, epsilon: float, delta: float, numbers: Sequence[int]) -> Refits:
+    """Also how many refits of each kind the ledger's ``people`` have budget left for, where a ledger was named."""
+    if people is None:
         return told
-    from dataclasses import replace
-
     from commonground.accounting.refits import budget_of_each, fits_within
-    from commonground.ledger import DurableLedger
 
-    people = DurableLedger(ledger).population(population)
     left = people.account().left
     allowed = {refits: fits_within(left, budget_of_each(epsilon, delta, refits)) for refits in numbers}
     return replace(told, left=people.left_in_words(), allowed=allowed)
 
 
 def _numbers(text: str) -> list[int]:
-    from commonground.errors import InputError
-
     try:
         numbers = sorted({int(one) for one in text.split(",")})
     except ValueError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from commonground.cli.options import AsJson, Board, ItemColumn, LabelColumn, UserColumn, print_json
+from commonground.cli.options import AsJson, Board, ItemColumn, LabelColumn, UserColumn, answer, print_json
 from commonground.errors import InputError
 from commonground.files import require_other_file
 
@@ -55,11 +55,9 @@ def report(
         gains = None if heldout is None else Gains.of(board, newcomers_in(board, heldout, user, label, item))
         text = report_of_board(board, gains, checked)
     write_page(out, text, private=heldout is not None)
-    if as_json:
-        print_json({"report": str(out), "internal": heldout is not None, "bytes": len(text.encode())})
-    else:
-        mark = " INTERNAL, NOT PRIVATE: do not publish it." if heldout is not None else ""
-        typer.echo(f"Wrote {out} ({len(text.encode()) / 1000:.0f} kB).{mark}")
+    size, mark = len(text.encode()), " INTERNAL, NOT PRIVATE: do not publish it." if heldout is not None else ""
+    document = {"report": str(out), "internal": heldout is not None, "bytes": size}
+    answer(f"Wrote {out} ({size / 1000:.0f} kB).{mark}", document, as_json)
 
 
 Items = Annotated[
@@ -82,10 +80,8 @@ def page(
     require_other_file(out, billboard)
     path = Billboard.load(billboard).page(out, item)
     size = path.stat().st_size
-    if as_json:
-        print_json({"page": str(path), "bytes": size})
-    else:
-        typer.echo(f"Wrote {path} ({size / 1000:.0f} kB). Whoever opens it keeps her rows to herself.")
+    told = f"Wrote {path} ({size / 1000:.0f} kB). Whoever opens it keeps her rows to herself."
+    answer(told, {"page": str(path), "bytes": size}, as_json)
 
 
 def serve(

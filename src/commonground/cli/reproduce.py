@@ -1,7 +1,6 @@
 """``commonground reproduce``: compute a paper's result, print it beside the printed one, write CSV and SVG."""
 
 import csv
-import json
 import time
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from commonground.cli.options import AsJson
+from commonground.cli.options import AsJson, print_json
 from commonground.errors import InputError
 from commonground.plots import needs_matplotlib
 from commonground.reproduce import Outcome, PaperResult, chosen, paper_results
@@ -51,7 +50,7 @@ def reproduce(
             files = f"written: {out / stem}.csv" + (" and .svg" if outcome.draw else "")
             Console().print(f"{_summary(outcome, fast)}; {seconds:.1f} s; {files}", highlight=False, soft_wrap=True)
     if as_json:
-        typer.echo(json.dumps(documents, indent=2, ensure_ascii=False))
+        print_json(documents)
 
 
 def _print_list(as_json: bool) -> None:
@@ -61,7 +60,7 @@ def _print_list(as_json: bool) -> None:
     if as_json:
         listed = [{"name": r.name, "title": r.title, "settings": r.settings} for r in results]
         document = {"results": listed, "parts": [vars(entry) for entry in ENTRIES], "papers": CITATIONS}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        print_json(document)
         return
     console = Console()
     for paper, citation in CITATIONS.items():
@@ -78,11 +77,7 @@ def _print_list(as_json: bool) -> None:
 
 
 def _as_document(result: PaperResult, outcome: Outcome, seconds: float, fast: bool) -> dict[str, Any]:
-    rows = [
-        {**row.setting, "ours": row.ours, "standard_error": row.spread, "printed": row.printed,
-         "difference": row.difference, "verdict": row.verdict, "note": row.note}
-        for row in outcome.rows
-    ]  # fmt: skip
+    rows = [row.to_json() for row in outcome.rows]
     claims = [vars(claim) for claim in outcome.claims]
     return {"name": result.name, "fast": fast, "seconds": round(seconds, 1), "rows": rows, "claims": claims}
 

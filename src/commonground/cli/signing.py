@@ -6,12 +6,9 @@ from typing import Annotated
 import typer
 
 from commonground.billboard.signing import VerifyingKey, new_key
+from commonground.cli.options import new_group
 
-keys_app = typer.Typer(
-    help="Keys to sign boards with (`train --sign`) and to check whose they are (`statement --verify`).",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+keys_app = new_group("Keys to sign boards with (`train --sign`) and to check whose they are (`statement --verify`).")
 
 
 @keys_app.callback()

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from commonground.billboard.board import Billboard
-from commonground.cli.options import lines_in, pair, split
+from commonground.cli.options import given, lines_in, pair, split
 from commonground.data.schema import Schema
 from commonground.data.schema_column import Column
 from commonground.data.tables import column_names
@@ -29,10 +29,8 @@ def people_of_table(
 ) -> Users:
     """The people of a table to train on."""
     if schema is not None:
-        wrong = [name for name, value in {
-            "--user": user, "--label": label, "--features": features, "--item": item, "--items": items,
-            "--label-range": label_range,
-        }.items() if value is not None]  # fmt: skip
+        of_columns = {"--user": user, "--label": label, "--features": features, "--item": item, "--items": items}
+        wrong = given({**of_columns, "--label-range": label_range})
         if wrong:
             raise InputError(f"--schema says what every column is; leave out {', '.join(wrong)}.")
         return Users.from_table(table, schema=Schema.read(schema), budget=budget, **how)

@@ -25,12 +25,12 @@ from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
 from commonground.estimators.checks import check_budget
-from commonground.estimators.discovery import SHARE
+from commonground.estimators.discovery import DISCOVERY_SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.estimators.fedrep.start import start_from
 from commonground.estimators.scales import advice
 from commonground.gate.journal import Journal
-from commonground.ledger import PersonalLedger
+from commonground.ledger import keeps_accounts
 
 if TYPE_CHECKING:
     from commonground.ledger import Population as LedgerPopulation
@@ -136,8 +136,7 @@ class DryRun:
             stand_in = _with_classes(stand_in, len(same.classes))
         elif type(same).__name__ == "PrivateMarginClassifier":  # refuses labels that are not two classes
             stand_in = _with_classes(stand_in, 2)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 return same.fit(stand_in, start=self.start).billboard_.statement.events
             except InputError:
@@ -189,7 +188,7 @@ class DryRun:
         )
         if told["categories_to_discover"]:
             found = ", ".join(told["categories_to_discover"])
-            typer.echo(f"Values to be found privately, for {SHARE:.0%} of the budget: {found}")
+            typer.echo(f"Values to be found privately, for {DISCOVERY_SHARE:.0%} of the budget: {found}")
         if told["own_budgets"]:
             typer.echo("Everybody pays her own ε, as the table says, for all releases together.")
         elif told["epsilon"] is None:
@@ -229,9 +228,15 @@ def _with_classes(people: Users, n_classes: int) -> Users:
 
 
 def look_first(
-    model: Any, people: Population, out: Path, payer: "LedgerPopulation | None", start: Billboard | None = None, *,
-    any_scales: bool, useless: bool,
-) -> DryRun:  # fmt: skip
+    model: Any,
+    people: Population,
+    out: Path,
+    payer: "LedgerPopulation | None",
+    start: Billboard | None = None,
+    *,
+    any_scales: bool,
+    useless: bool,
+) -> DryRun:
     """All that can be said before anything is spent; refusals are errors."""
     if start is not None and people.features_are_known:
         start_from(start, people, model.simulation_seed is not None)
@@ -251,7 +256,7 @@ def fitted(
     journal: Journal | None,
     start: Billboard | None,
 ) -> Any:
-    resumable = journal is not None and model.epsilon is not None and not isinstance(payer, PersonalLedger)
+    resumable = journal is not None and model.epsilon is not None and not keeps_accounts(payer)
     kept = {"checkpoint": journal} if resumable else {}
     if journal is not None and journal.entries:
         typer.echo(f"Going on from {journal.path}: {len(journal.entries)} releases were made before.", err=True)

@@ -78,10 +78,8 @@ def tune(
         look_at_people(people, model, epsilon, estimator)
         if not any_scales:
             training.refuse_hidden_scales(estimator, people)
-        found = search(
-            estimator, grid, people, epsilon, delta, refit=refit, ledger=payer, simulation_seed=simulation_seed,
-            verbose=not as_json,
-        )  # fmt: skip
+        asked = estimator, grid, people, epsilon, delta
+        found = search(*asked, refit=refit, ledger=payer, simulation_seed=simulation_seed, verbose=not as_json)
         found.best.billboard_.save(out)
     if as_json:
         print_json({"billboard": str(out), **found.to_json()})

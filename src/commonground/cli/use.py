@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from commonground.billboard.board import Billboard
 from commonground.cli.first_look import look_at_answers, look_at_labels, look_at_rows
-from commonground.cli.options import print_json
+from commonground.cli.options import answer
 from commonground.cli.tables import feature_names, newcomers_in, schema_of
 from commonground.data.features import check_features
 from commonground.data.ids import in_the_type_of, mostly_unknown, plain_list, require_one_type
@@ -20,7 +20,6 @@ from commonground.errors import InputError, UnknownUserError, UnknownUserWarning
 from commonground.files import require_other_file
 from commonground.heads.arithmetic import shared_scores
 from commonground.heads.files import Heads
-from commonground.heads.kinds import ConvexHeads, RidgeHeads
 from commonground.heads.table import HeadTable, interval_of, probabilities
 
 CLASSES = ("signs", "margin")  # kinds of heads whose scores have a sign that is the answer
@@ -37,32 +36,32 @@ def heads_in(path: Path, board: Billboard) -> Heads:
 
 def personalize(
     billboard: Path, table: Path, out: Path, user: str | None, label: str | None, item: str | None, as_json: bool
-) -> str:
+) -> None:
     require_other_file(out, table)
     if out.suffix.lower() != ".parquet":  # before everybody's head is fitted
         raise InputError(f"Heads are written as Parquet; give a file name that ends in .parquet, not {str(out)!r}.")
     board = Billboard.load(billboard)
     users = newcomers_in(board, table, user, label, item)
-    kind = board.head_kind
-    if (isinstance(kind, ConvexHeads) and kind.loss == "huber") or (
-        isinstance(kind, RidgeHeads) and board.prior is None and board.rank < board.n_features
-    ):
+    if board.head_kind.held_by_own_rows_alone(board):
         look_at_rows(users, board.rank + int(board.fit_intercept), "this board")
     look_at_labels(board, users)
     Heads.fit(board, users).save(out, board)
-    if as_json:
-        print_json({"heads": str(out), "people": users.n_users})
-        return ""
-    return (
-        f"Fitted {users.n_users:,} head{'s' * (users.n_users != 1)} into {out}. They are private: give each "
-        "person only her own."
-    )
+    told = f"Fitted {users.n_users:,} head{'s' * (users.n_users != 1)} into {out}."
+    document = {"heads": str(out), "people": users.n_users}
+    answer(f"{told} They are private: give each person only her own.", document, as_json)
 
 
 def predict(
-    billboard: Path, table: Path, out: Path, heads: Path | None, user: str | None, item: str | None, strict: bool,
-    interval: float | None, as_json: bool,
-) -> str:  # fmt: skip
+    billboard: Path,
+    table: Path,
+    out: Path,
+    heads: Path | None,
+    user: str | None,
+    item: str | None,
+    strict: bool,
+    interval: float | None,
+    as_json: bool,
+) -> None:
     require_other_file(out, table, heads)
     if interval is not None and heads is None:
         raise InputError("--interval needs --heads: how far off an answer may be is known of people's own heads.")
@@ -94,13 +93,10 @@ def predict(
             ends = {"low": _as_answers(board, low), "high": _as_answers(board, high)}
     look_at_answers(board, scores)
     write_table(pa.table({who: ids, **answers(board, scores, chances), **ends, "has_own_head": known}), out)
-    if as_json:
-        print_json({"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())})
-        return ""
     told = f"Wrote {X.shape[0]:,} prediction{'s' * (X.shape[0] != 1)} to {out}; {int(known.sum()):,} from people's own heads."
-    return (
-        told if own is not None else f"{told} Without --heads everybody gets the shared one; `personalize` makes heads."
-    )
+    if own is None:
+        told += " Without --heads everybody gets the shared one; `personalize` makes heads."
+    answer(told, {"predictions": str(out), "rows": X.shape[0], "rows_with_own_head": int(known.sum())}, as_json)
 
 
 def board_scores(board: Billboard, X: Any) -> np.ndarray:

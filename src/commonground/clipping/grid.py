@@ -6,6 +6,7 @@ import numpy as np
 from numba.extending import register_jitable
 
 N_BINS = 242  # bin 0: nothing to contribute; 1 … 241: squared norms by power of two
+N_SIGNED_BINS = 2 * N_BINS - 1  # the grid on both sides of zero: ``signed_bins``
 LOWEST_EXPONENT = -120  # of the squared norm
 SQUARED_EDGES = 2.0 ** (LOWEST_EXPONENT + np.arange(N_BINS - 1))  # the squared norms at which bins 1 … 241 begin
 _LEAST_SQUARE = float(SQUARED_EDGES[0])
@@ -35,7 +36,7 @@ def bins_of(squared_norms: np.ndarray) -> np.ndarray:
 
 
 def signed_bins(numbers: np.ndarray) -> np.ndarray:
-    """The grid on both sides of zero: 0 the bin of the largest below zero, N_BINS − 1 that of zero, 2·N_BINS − 2 the last above.
+    """The bin of each on the grid to both sides of zero: from the largest below zero over zero itself to the largest above.
 
     >>> signed_bins(np.array([-1e99, 0.0, 1.0, np.nan])).tolist()
     [0, 241, 362, 241]

@@ -96,6 +96,11 @@ class SizeCounts:
     def __add__(self, other: "SizeCounts") -> "SizeCounts":
         return SizeCounts(self.counts + other.counts)
 
+    @classmethod
+    def of(cls, bins: np.ndarray, weights: np.ndarray, n_bins: int = N_BINS) -> "SizeCounts":
+        """From each person's bin."""
+        return cls(np.bincount(bins, weights, minlength=n_bins))
+
     def bounded(self, name: str) -> BoundedSum:
         """Replacing a person takes one from a bin and adds one to another: √2."""
         return BoundedSum(np.asarray(self.counts, dtype=np.float64), math.sqrt(2.0), name)
@@ -142,6 +147,12 @@ class BinnedSums:
         flat = (values.reshape(len(values), -1) for values in (contributions, raw, unit, *room))
         _add_by_size(*flat, squared, bins, weights, lowest)
         return cls(np.bincount(bins, weights, minlength=N_BINS), raw, unit, lowest, len(bins))
+
+    @classmethod
+    def of_chunks(cls, parts: tuple[np.ndarray, np.ndarray, np.ndarray], lowest: int, n_users: int) -> "BinnedSums":
+        """From counts, raw and unit sums of each chunk of people, one chunk behind the other along the first axis."""
+        counts, raw, unit = (part.sum(axis=0) for part in parts)
+        return cls(counts, raw, unit, lowest, n_users)
 
     @property
     def total_weight(self) -> float:

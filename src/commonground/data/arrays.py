@@ -3,7 +3,7 @@
 import numbers
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -11,10 +11,6 @@ from scipy import sparse
 from commonground.data.columns import bad_value, not_numeric
 from commonground.data.ids import no_rows
 from commonground.errors import InputError
-
-if TYPE_CHECKING:
-    pass
-
 
 # --- numbers --------------------------------------------------------------------------------------------------------
 

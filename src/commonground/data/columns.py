@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.fs
 
-from commonground.errors import InputError
+from commonground.errors import InputError, are_texts
 
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATE = (
@@ -26,6 +26,12 @@ def columns_of(X: Any) -> list[Any] | None:
     """What the columns of a frame of pandas or polars are called; None for what has no names."""
     names = getattr(X, "columns", None)
     return None if names is None else list(names)
+
+
+def text_names(X: Any) -> list[str] | None:
+    """The same where all columns are called by text, as scikit-learn counts it; else None."""
+    names = columns_of(X)
+    return names if names is not None and are_texts(names) else None
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,9 @@ import numpy as np
 from commonground.data.population import Block, Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 
-FEW = 20  # people: of fewer it says nothing that each has one row, or that all have the same number
-MANY, NEARLY = 100, 1.05  # of so many people: fewer rows a person than that, and it is hardly people whom ids name
+FEWEST_TO_JUDGE = 20  # people: of fewer it says nothing that each has one row, or that all have the same number
+# Of so many people: with fewer rows a person than that it is hardly people whom ids name.
+PEOPLE_WITH_SEVERAL_ROWS, FEWEST_ROWS_EACH = 100, 1.05
 SHORTENED = re.compile(r"-?[0-9]([.,][0-9]+)?[eE]\+[0-9]+")
 FEW_CODES, MOST_CODES = 3, 0.5  # rows, and the share of rows, with a number that may stand for a missing cell
 # What people write for a missing cell where a number is asked for: 9, 99, 999, … and two before them, below zero, too; and −1.
@@ -29,7 +30,7 @@ CODES = np.array(
 def look_at_table(people: Population) -> None:
     """Of a table that may be for training or for something else: what is the same in all rows of many is a warning."""
     look_at_ids(people, stacklevel=5)
-    block = all_rows(people) if people.n_users >= FEW else None
+    block = all_rows(people) if people.n_users >= FEWEST_TO_JUDGE else None
     if block is None:
         return
     if finding := constant_label(people, block):
@@ -72,8 +73,8 @@ def look_at_ids(people: Population, stacklevel: int = 3) -> None:
             stacklevel=stacklevel,
         )
     rows = getattr(people, "n_rows", math.nan)
-    nearly = people.n_users >= MANY and rows < NEARLY * people.n_users
-    if nearly or (people.n_users >= FEW and rows == people.n_users):
+    nearly = people.n_users >= PEOPLE_WITH_SEVERAL_ROWS and rows < FEWEST_ROWS_EACH * people.n_users
+    if nearly or (people.n_users >= FEWEST_TO_JUDGE and rows == people.n_users):
         everybody = "everybody" if rows == people.n_users else "nearly everybody"
         warnings.warn(
             f"{who}: {everybody} has exactly one row. Does it say whose row it is? If it numbers rows, the guarantee is for a "

@@ -10,14 +10,14 @@ import numpy as np
 from scipy import sparse
 
 from commonground.data.arrays import as_numbers, one_array, two_dimensional
-from commonground.data.columns import CellError, columns_of, require_finite, require_unique
+from commonground.data.columns import CellError, require_finite, require_unique, text_names
 from commonground.data.first_look import look_at_table
 from commonground.data.ids import as_id_batches, find_people, row_places
 from commonground.data.items import SparseRows, as_csr, item_names, one_hot
 from commonground.data.problems import problems_error, problems_of, refuse_ids_among, tells_more, warn_of_ids_in
 from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
-from commonground.data.stores import MemoryRows, Scratch
+from commonground.data.stores import MemoryRows, Scratch, Table, load_rows
 from commonground.data.tables import column_names, comes_from, open_table, read_rows
 from commonground.data.unencoded import Unencoded, refuse_beside_a_schema
 from commonground.errors import InputError, TableWarning
@@ -38,9 +38,8 @@ def users_of_arrays(
         users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
         return users
     matrix = two_dimensional(X)
-    columns = columns_of(X)
-    named_by_frame = feature_names is None and columns is not None and all(isinstance(name, str) for name in columns)
-    if named_by_frame:
+    columns = text_names(X) if feature_names is None else None
+    if columns is not None:
         feature_names = columns
     if feature_names is not None:
         require_unique(feature_names, "feature_names")
@@ -67,7 +66,7 @@ def users_of_arrays(
         matrix, label = matrix[order], label[order]
     kept = SparseRows if is_sparse else MemoryRows
     users = kind(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
-    if named_by_frame:
+    if columns is not None:
         warn_of_ids_in(X)
         look_at_table(users)
     return users
@@ -111,9 +110,7 @@ def users_of_table(
     if schema is not None:
         refuse_beside_a_schema(schema, engine, item, items, features, budget)
         users = Unencoded.open(kind, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
-        if budget is not None:
-            users.budgets = users.one_value_each(*read_rows(source, schema.person.name, [budget]), budget)
-        return users
+        return _with_budgets(users, source, schema.person.name, budget)
     if item is not None or items is not None:
         if engine != "local":
             raise InputError("item= is read on this machine only; leave out engine=.")
@@ -131,10 +128,8 @@ def users_of_table(
             raise InputError(
                 f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
             ) from None
-        return ray.users_on_ray(
-            source, user, label, features, budget=budget, max_memory=max_memory, scratch=scratch, address=address,
-            verbose=verbose,
-        )  # fmt: skip
+        kept = {"budget": budget, "max_memory": max_memory, "scratch": scratch}
+        return ray.users_on_ray(source, user, label, features, **kept, address=address, verbose=verbose)
     folder, all_others = Scratch(scratch), features is None
     try:
         if budget is not None and features is None:
@@ -142,7 +137,7 @@ def users_of_table(
         table = open_table(source, user, label, features, max_memory, folder)
         if all_others:
             refuse_ids_among(table.columns.features, table, source)
-        users = kind.from_opened(table, max_memory, folder)
+        users = users_of_opened(kind, table, max_memory, folder)
     except BaseException as error:
         folder.remove()
         if isinstance(error, CellError) and tells_more(lines := problems_of(source, user, label, features)):
@@ -152,8 +147,34 @@ def users_of_table(
         raise
     if all_others and not users.streamed:
         look_at_table(users)
+    return _with_budgets(users, source, user, budget)
+
+
+def users_of_opened(kind: "type[Users]", table: Table, max_memory: int, scratch: Scratch) -> "Users":
+    """Group the rows of an opened table by person, every value checked; what needs more than ``max_memory`` stays on disk."""
+    columns, name = table.columns, f"Column {table.columns.user!r}"
+    id_batches, keys, _ = as_id_batches(table.user_ids, name)
+    people = find_people(id_batches, name, keys)
+    places = None if people.grouped else row_places(people, id_batches, name)
+    rows = load_rows(table, places, max_memory, scratch)
+    return kind(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
+
+
+def one_value_each(users: "Users", ids: Any, values: np.ndarray, column: str) -> np.ndarray:
+    """(people,) from (rows, 1) of a column that says the same in all rows of a person, and from each row's person."""
+    person = users.index_of(ids)
+    of_person = np.full(users.n_users, np.nan)
+    of_person[person] = values[:, 0]
+    if not np.array_equal(of_person[person], values[:, 0]):
+        several = users.ids.tolist()[int(person[np.argmax(of_person[person] != values[:, 0])])]
+        raise InputError(f"Person {several!r} has several values in column {column!r}. Give her the same in all rows.")
+    return of_person
+
+
+def _with_budgets(users: "Users", source: Any, user: str, budget: str | None) -> "Users":
+    """The same people, with their own budgets from a column of their table, where one is named."""
     if budget is not None:
-        users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
+        users.budgets = one_value_each(users, *read_rows(source, user, [budget]), budget)
     return users
 
 
@@ -174,6 +195,4 @@ def _users_of_items(
     item_ids = read_rows(source, item, [])[0]
     users = kind.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
     users.label_name, users.user_name = label, user
-    if budget is not None:
-        users.budgets = users.one_value_each(*read_rows(source, user, [budget]), budget)
-    return users
+    return _with_budgets(users, source, user, budget)

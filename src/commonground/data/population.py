@@ -44,6 +44,11 @@ class Block:
     def person_weights(self) -> np.ndarray:
         return np.ones(self.n_users) if self.weights is None else self.weights
 
+    @property
+    def for_kernels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Rows, labels, offsets and people's weights: the first arguments of compiled loops over people."""
+        return self.X, self.y, self.offsets, self.person_weights
+
 
 class Addable(Protocol):
     def __add__(self, other: Any, /) -> Self: ...
@@ -185,6 +190,20 @@ class Population:
         same = copy(self)
         same._weights = weights
         return same
+
+    def scaled(self, scales: np.ndarray) -> Self:
+        """The same people with each of their features times a public number; of sparse rows only.
+
+        Parameters
+        ----------
+        scales : array of shape (n_features,)
+            The numbers.
+
+        Returns
+        -------
+        Population
+        """
+        raise NotImplementedError
 
     def only(self, takes_part: np.ndarray) -> Self:
         """The same people, of whom some take part in what is summed, each counting what she counted before.

@@ -279,18 +279,15 @@ def _column(name: str, entry: Any, folder: Path | None) -> Column:
     if unknown:
         known = ", ".join((*(key for key in DEFAULTS if key != "name"), "values_file"))
         raise InputError(f"Schema, column {name!r}: there is no {', '.join(sorted(unknown))}; known are {known}.")
-    for key in ("range", "values"):
-        if isinstance(entry.get(key), list):
-            entry[key] = tuple(entry[key])
     if entry.get("kind") == "date" and isinstance(entry.get("range"), tuple):
         entry["range"] = tuple(_since(each, entry) for each in entry["range"])
     return Column(name, **entry)
 
 
 def _plain(value: Any) -> Any:
-    """TOML has dates of its own."""
+    """Lists as tuples, and TOML's own dates as text."""
     if isinstance(value, list):
-        return [_plain(each) for each in value]
+        return tuple(_plain(each) for each in value)
     return value.isoformat() if hasattr(value, "isoformat") else value
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from commonground.errors import InputError
+from commonground.errors import InputError, are_texts
 
 ROLES = ("person", "label", "feature", "ignore")
 KINDS = ("number", "category", "yes/no", "date")
@@ -21,7 +21,7 @@ UNITS = {
 YES, NO = ("yes", "true", "y", "t", "1", "1.0", "on"), ("no", "false", "n", "f", "0", "0.0", "off")
 DISCOVER = "discover"
 INDICATOR = "indicator"
-MOST = 1e300  # larger numbers are no range of anything, and some have no float
+LARGEST_NUMBER = 1e300  # larger numbers are no range of anything, and some have no float
 LONGEST = 16  # bytes of a discovered value, unless the schema says otherwise
 
 
@@ -97,11 +97,11 @@ class Column:
     def _problems_of_types(self) -> Iterator[str]:
         if not isinstance(self.range, tuple | None) or not isinstance(self.values, tuple | str):
             yield "range must be [lowest, highest], and values a list of texts."
-        if not _are_texts(self.role, self.kind, self.unit, self.origin):
+        if not are_texts((self.role, self.kind, self.unit, self.origin)):
             yield "role, kind, unit and origin must be texts."
-        if not _are_texts(*self.values):
+        if not are_texts(self.values):
             yield "values must be texts."
-        if not _are_texts(self.name) or not self.name:
+        if not are_texts([self.name]) or not self.name:
             yield "its name must be a text."
 
     def _problems_of_size(self) -> Iterator[str]:
@@ -194,11 +194,7 @@ def seconds_since_1970(text: Any) -> float | None:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def _are_texts(*values: Any) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
 def _is_number(value: Any) -> bool:
     if not isinstance(value, int | float) or isinstance(value, bool):
         return False
-    return abs(value) <= MOST and math.isfinite(value)
+    return abs(value) <= LARGEST_NUMBER and math.isfinite(value)

@@ -33,7 +33,5 @@ def toml_key(name: str) -> str:
 def toml_value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(toml_value, value)) + "]"
-    if isinstance(value, float):
-        return repr(value)
     # JSON's escapes are TOML's, but for DEL, which TOML wants escaped
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007F")

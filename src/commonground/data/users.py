@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from copy import copy
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from scipy import sparse
 
-from commonground.data.ids import People, as_id_batches, find_people, is_column, plain_list, row_places
+from commonground.data.ids import People, is_column, plain_list
 from commonground.data.opening import users_of_arrays, users_of_table
 from commonground.data.population import Block, Population, Sum, Summable
 from commonground.data.schema import Schema
 from commonground.data.sources import PathLike
-from commonground.data.stores import Rows, Scratch, Table, load_rows
+from commonground.data.stores import Rows
 from commonground.errors import InputError, UnknownUserError
 
 
@@ -190,58 +190,6 @@ class Users(Population):
             scratch=scratch, engine=engine, address=address, verbose=verbose,
         )  # fmt: skip
 
-    @classmethod
-    def from_opened(cls, table: Table, max_memory: int, scratch: Scratch) -> "Users":
-        """Group the rows of a table by person; every value is checked.
-
-        Parameters
-        ----------
-        table : Table
-            Opened by ``open_table``.
-        max_memory : int
-            A table that needs more than so many bytes stays on disk.
-        scratch : Scratch
-            Where a copy may lie.
-
-        Returns
-        -------
-        Users
-        """
-        name = f"Column {table.columns.user!r}"
-        id_batches, keys, _ = as_id_batches(table.user_ids, name)
-        people = find_people(id_batches, name, keys)
-        places = None if people.grouped else row_places(people, id_batches, name)
-        rows = load_rows(table, places, max_memory, scratch)
-        columns = table.columns
-        return cls(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
-
-    def one_value_each(self, ids: Any, values: np.ndarray, column: str) -> np.ndarray:
-        """From a column that says the same in all rows of a person, one value for each person.
-
-        Parameters
-        ----------
-        ids : array of shape (n_rows,)
-            Each row's person.
-        values : array of shape (n_rows, 1)
-            The column.
-        column : str
-            Its name, for the error.
-
-        Returns
-        -------
-        array of shape (n_users,)
-            In the order of ``ids``.
-        """
-        person = self.index_of(ids)
-        of_person = np.full(self.n_users, np.nan)
-        of_person[person] = values[:, 0]
-        if not np.array_equal(of_person[person], values[:, 0]):
-            several = self.ids.tolist()[int(person[np.argmax(of_person[person] != values[:, 0])])]
-            raise InputError(
-                f"Person {several!r} has several values in column {column!r}. Give her the same in all rows."
-            )
-        return of_person
-
     @cached_property
     def ids(self) -> np.ndarray:
         """One id per person, in block order: an array of numbers, or of Python objects."""
@@ -312,18 +260,7 @@ class Users(Population):
     def _sum(self, statistic: Summable[Sum]) -> Sum:
         return super()._sum(statistic) if self.reader is None else self.reader.sum(self, statistic)
 
-    def scaled(self, scales: np.ndarray) -> "Users":
-        """The same people with each of their (sparse) features times a public number.
-
-        Parameters
-        ----------
-        scales : array of shape (n_features,)
-            The numbers.
-
-        Returns
-        -------
-        Users
-        """
+    def scaled(self, scales: np.ndarray) -> Self:
         same = copy(self)
         same._rows = self._rows.scaled(scales)
         return same

@@ -115,10 +115,8 @@ def digits_across_owners(n_owners: int = 16, records_per_user: int = 1, seed: in
     images = (images.reshape(-1, 8, 8) * (255.0 / 16.0)).astype(np.uint8)
     order = np.random.default_rng([seed, 0xD161]).permutation(len(labels))
     train, test = order[:1200], order[1200:]
-    return across_owners(
-        images[train], labels[train], images[test], labels[test],
-        n_owners=n_owners, n_records=1200, records_per_user=records_per_user, seed=seed,
-    )  # fmt: skip
+    rows = images[train], labels[train], images[test], labels[test]
+    return across_owners(*rows, n_owners=n_owners, n_records=1200, records_per_user=records_per_user, seed=seed)
 
 
 def _deal(rows: np.ndarray, y: np.ndarray, has: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -100,10 +100,8 @@ def make_ratings(
     place = place[np.argsort(person[place], kind="stable")]
     X, y = X[place], y[place]
     test = np.arange(len(person)) - np.searchsorted(person, person) < held_out
-    return Ratings(
-        Users.from_arrays(X[~test], y[~test], person[~test]), X[test], y[test], person[test],
-        item_means, embedding, popularity, noise,
-    )  # fmt: skip
+    users = Users.from_arrays(X[~test], y[~test], person[~test])
+    return Ratings(users, X[test], y[test], person[test], item_means, embedding, popularity, noise)
 
 
 def _distinct_items(

@@ -75,9 +75,8 @@ class TwoBranchCNN(nn.Module):
         Tensor of shape (n, n_features)
         """
         images = (images - self.centre) / self.scale
-        hidden = self.activation(
-            F.max_pool2d(self.conv1(images), 2)
-        )  # monotone, so pooling first gives the same, faster
+        # Monotone, so pooling first gives the same, faster
+        hidden = self.activation(F.max_pool2d(self.conv1(images), 2))
         return self.activation(F.max_pool2d(self.conv2(hidden), 2)).flatten(1)
 
     def head(self, features: Tensor) -> Tensor:

@@ -13,9 +13,8 @@ from torch import Tensor
 from commonground.deep.clipped import full_precision
 from commonground.deep.profiled import WithSharedHead
 
-RIDGES = tuple(
-    4.0**power for power in range(-3, 4)
-)  # times the ridge of the training; she also may keep no head at all
+# Times the ridge of the training; she also may keep no head at all
+RIDGES = tuple(4.0**power for power in range(-3, 4))
 _ROWS_AT_ONCE = 256  # of one person in a body
 
 

@@ -115,13 +115,11 @@ def _convolution_rows(layer: nn.Conv2d, x: Tensor, slope: Tensor) -> Tensor:
     if x.is_cuda:  # patches and one batched product: cuDNN is slow with a group for each record
         return torch.bmm(slope.flatten(2), patches(layer, x)).reshape(n, -1)
     # The whole batch as one image with a group of channels for each record: three times faster than patches on a CPU.
-    kernels = x.new_empty(1).expand(
-        n * layer.out_channels, layer.in_channels, *layer.kernel_size
-    )  # only its shape is read
-    gradients = torch.ops.aten.convolution_backward(
-        slope.reshape(1, -1, *slope.shape[2:]), x.reshape(1, -1, *x.shape[2:]), kernels, None, layer.stride, layer.padding,
-        layer.dilation, False, [0, 0], n, [False, True, False],
-    )  # fmt: skip
+    # Only its shape is read
+    kernels = x.new_empty(1).expand(n * layer.out_channels, layer.in_channels, *layer.kernel_size)
+    slopes, image = slope.reshape(1, -1, *slope.shape[2:]), x.reshape(1, -1, *x.shape[2:])
+    how = layer.stride, layer.padding, layer.dilation, False, [0, 0], n, [False, True, False]
+    gradients = torch.ops.aten.convolution_backward(slopes, image, kernels, None, *how)
     return gradients[1].reshape(n, -1)
 
 

@@ -236,10 +236,9 @@ class SharedTraining:
         contribution, entries = SampledSum.contribution(s.clip_norm), self.gradients.n_parameters
         run = "" if self.randomness.simulated else f", run {secrets.token_hex(8)}"  # a ledger tells runs apart by it
         noise_std = SampledReleases.noise_std(self.noise_multiplier, contribution, entries)
-        return SampledGaussianEvent(
-            f"shared parameters, {s.steps} steps{run}", float(s.sampling_probability), self.noise_multiplier, s.steps,
-            s.relation, self.group_size, contribution, noise_std, entries, self.randomness.simulated, s.unit,
-        )  # fmt: skip
+        name, simulated = f"shared parameters, {s.steps} steps{run}", self.randomness.simulated
+        sampled = float(s.sampling_probability), self.noise_multiplier, s.steps, s.relation, self.group_size
+        return SampledGaussianEvent(name, *sampled, contribution, noise_std, entries, simulated, s.unit)
 
     def _report(self, seconds: float) -> None:
         if self.settings.verbose:

@@ -23,9 +23,9 @@ def densest_window(counts: np.ndarray, noise_std: float) -> int:
     """
     people = np.convolve(counts[1:], np.ones(LOCATING_WIDTH), mode="valid")
     distance = np.abs(np.arange(1, len(people) + 1) + LOCATING_WIDTH / 2 - bin_of(1.0))
-    believed = people - _PREFER_ONE * noise_std * distance
-    hidden = believed.max() < _SEEN * LOCATING_WIDTH**0.5 * noise_std
-    return 1 + int(np.argmin(distance) if hidden else np.argmax(believed))
+    near_one = people - _PREFER_ONE * noise_std * distance
+    hidden = near_one.max() < _SEEN * LOCATING_WIDTH**0.5 * noise_std
+    return 1 + int(np.argmin(distance) if hidden else np.argmax(near_one))
 
 
 def quantile_bin(counts: np.ndarray, first: int, quantile: float) -> float:
@@ -39,6 +39,17 @@ def quantile_bin(counts: np.ndarray, first: int, quantile: float) -> float:
     at = int(np.argmax(below >= wanted))  # the noise may make `below` fall again: the first crossing decides
     before = below[at - 1] if at else 0.0
     return first + at + float(np.clip((wanted - before) / max(below[at] - before, 1e-12), 0.0, 1.0))
+
+
+def located_quantile(counts: np.ndarray, noise_std: float, quantile: float, width: int = LOCATING_WIDTH) -> float:
+    """The same of the people in the densest window of a histogram over the whole grid; ``width``: in so many bins from there."""
+    first = densest_window(counts, noise_std)
+    return quantile_bin(counts[first : first + width], first, quantile)
+
+
+def median_square(counts: np.ndarray, noise_std: float) -> float:
+    """The median of what was counted by the bins of its square root, over the whole grid."""
+    return lower_edge(located_quantile(counts, noise_std, 0.5)) ** 2
 
 
 def effective_people(counts: np.ndarray, first: int, edge: int, most: float = math.inf) -> float:

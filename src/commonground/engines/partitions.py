@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 
 from commonground.data.columns import Columns, matrix_dtype, to_matrix
 from commonground.data.ids import canonical_ids, find_people
+from commonground.data.opening import one_value_each, users_of_opened
 from commonground.data.population import Sum, Summable
 from commonground.data.sources import ParquetSource, RowRange, Source
 from commonground.data.stores import BATCH_BYTES, Scratch, Table
@@ -216,9 +217,8 @@ class Reader:
         edges = np.searchsorted(partition[order], np.arange(n + 1))
         whole = whole.take(pa.array(order)).combine_chunks()
         target = split_file(reading.scratch, number)
-        draft = target.with_suffix(
-            f".{secrets.token_hex(8)}"
-        )  # a reader that was taken for lost may write the same part
+        # A reader that was taken for lost may write the same part
+        draft = target.with_suffix(f".{secrets.token_hex(8)}")
         with pa.OSFile(str(draft), "wb") as file, pa.ipc.new_file(file, whole.schema) as writer:
             for start, stop in pairwise(edges.tolist()):
                 writer.write_batch(one_batch(whole.slice(start, stop - start)))
@@ -233,11 +233,11 @@ class Reader:
             table = Table(source, reading.columns)
             n_bytes = table_bytes(source, reading.columns)
             keep = sum(self._kept.values()) + n_bytes <= reading.max_memory
-            users = Users.from_opened(table, n_bytes if keep else n_bytes - 1, Scratch(reading.scratch))
+            users = users_of_opened(Users, table, n_bytes if keep else n_bytes - 1, Scratch(reading.scratch))
             budgets = None
             if reading.budget is not None:
                 only_budget = Table(source, Columns(reading.columns.user, None, (reading.budget,)))
-                budgets = users.one_value_each(*rows_in_order(only_budget), reading.budget)
+                budgets = one_value_each(users, *rows_in_order(only_budget), reading.budget)
         self._users[key] = users
         self._kept[key] = 0 if users.streamed else n_bytes
         return Opened(users.n_users, users.n_rows, users.max_rows_per_user, budgets)

@@ -8,11 +8,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
-from commonground.data.columns import columns_of
+from commonground.data.columns import columns_of, text_names
 from commonground.data.ids import mostly_unknown, plain_list, require_one_type
 from commonground.data.population import Population
 from commonground.errors import InputError, UnknownUserError, UnknownUserWarning
-from commonground.estimators.user_column import column_names, without_user_column
+from commonground.estimators.user_column import without_user_column
 from commonground.heads.table import HeadTable, OwnModels
 
 MANY_ROWS = 20  # asked about at once: if most of them are nobody's, ids were perhaps written in another way
@@ -96,7 +96,7 @@ class Answers:
         check_is_fitted(self, "billboard_")
         board = self.billboard_
         X, users = self._whose(X, users, self.n_features_in_)
-        if columns_of(X) is not None and column_names(X) is None:
+        if columns_of(X) is not None and text_names(X) is None:
             X = np.asarray(X)
         if users is None:
             if self.heads_ is not None and (board.rank > 0 or board.spread is not None):

@@ -14,15 +14,10 @@ from commonground.accounting.events import Event
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard, name_each_other
 from commonground.billboard.statement import Statement
+from commonground.data.columns import text_names
 from commonground.data.population import Population
 from commonground.data.unencoded import Unencoded
-from commonground.errors import (
-    BudgetError,
-    InputError,
-    PrivacyWarning,
-    ScaleWarning,
-    SharingWarning,
-)
+from commonground.errors import BudgetError, InputError, PrivacyWarning, ScaleWarning, SharingWarning
 from commonground.estimators.answers import Answers
 from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.checkpoints import Checkpoint, description_of
@@ -40,10 +35,11 @@ from commonground.estimators.scales import (
     hidden_scales,
     too_few_for_a_shared_answer,
 )
-from commonground.estimators.user_column import column_names
 from commonground.gate import Gate, Randomness, randomness_from
+from commonground.heads.kinds import HeadKind, RidgeHeads
 from commonground.heads.table import HeadTable
-from commonground.ledger import InMemoryLedger, Ledger, PersonalLedger, SharedLedger
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, keeps_accounts
+from commonground.statistics.statistic import SharedModel
 from commonground.tally import tally
 
 
@@ -132,7 +128,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         given, (X, users) = X, self._whose(X, users)
         people = as_users(X, y, users)
         self._refuse_before_charges(people, ledger, start, gate)
-        with self._declaring(self._budgets_of(people, in_order=isinstance(X, Population)), start):
+        with self._declaring(self._budgets_of(people, in_order=people is X), start):
             self._warn_of_scales(people)
             kept = self._kept_in(checkpoint, people, ledger, gate)
             with self._paid_from(ledger, people) if kept is None else kept as book:
@@ -140,7 +136,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
                 opened = opened if kept is None else kept.gate(opened)
                 if isinstance(people, Unencoded):
                     people, self._left = discovered(people, opened, self._budget())
-                self._remember_columns(given if X is not given else people)
+                self._remember_columns(people, None if X is given else given)
                 board = self._as_declared(self._publish(people, opened)).described_by(people.schema)
             if gate is not Gate:  # somebody looked behind it
                 board = replace(board, statement=replace(board.statement, simulated=True))
@@ -162,7 +158,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
         asked = asked_of(people, self.budgets, self.device)
-        asked["budgets"] |= isinstance(ledger, PersonalLedger)
+        asked["budgets"] |= keeps_accounts(ledger)
         asked["start"] = start is not None
         require(self._variant, asked)
         if "classes" not in self.get_params(deep=False):
@@ -190,13 +186,13 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         finally:
             self._left = self._start = None
 
-    def _remember_columns(self, seen: Any) -> None:
-        """Of people, their features; of rows with a column for people, that one, too."""
+    def _remember_columns(self, people: Population, rows: Any) -> None:
+        """The features of people or, where there are ``rows`` with a column that says whose they are, these rows' columns."""
         names: Sequence[str] | None
-        if isinstance(seen, Population):
-            names, self.n_features_in_ = seen.feature_names, seen.n_features
+        if rows is None:
+            names, self.n_features_in_ = people.feature_names, people.n_features
         else:
-            names, self.n_features_in_ = column_names(seen), np.asarray(seen).shape[1]
+            names, self.n_features_in_ = text_names(rows), np.asarray(rows).shape[1]
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         else:  # of an earlier fit
@@ -207,7 +203,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             return None
         if gate is not Gate:
             raise InputError("gate= is for audits, which nobody resumes. Fit without checkpoint=.")
-        if isinstance(ledger, PersonalLedger):
+        if keeps_accounts(ledger):
             raise InputError(
                 "a fit that everybody pays for from an account of her own cannot be resumed: what people have left may be "
                 "another then. Fit without checkpoint=."
@@ -223,7 +219,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         name = type(self).__name__
         if ledger is not None and not self._has_budget:
             raise BudgetError(f"{name} declares no budget, so no ledger can account for it. Fit it without ledger=.")
-        if isinstance(ledger, PersonalLedger):
+        if keeps_accounts(ledger):
             booking = booked_for_each(ledger, people, self._personal or self._budget(), name)
             self._personal = booking.budgets  # what everybody has left, by her own account
             return booking
@@ -277,6 +273,14 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
     ) -> Statement:
         """What a fit guarantees that has passed ``gate``, with everybody's own budget and the public ``parameters``."""
         return Statement.of_fit(gate, algorithm, self.recipe, budget, users, budgets=self._personal, **parameters)
+
+    def _board(
+        self, users: Population, model: SharedModel, statement: Statement, head_kind: HeadKind | None = None
+    ) -> Billboard:
+        """What a fit publishes: its shared model, by the names of these people's features, and what that cost."""
+        shared = model.embedding, model.coef, model.intercept, model.own_intercept, users.feature_names, statement
+        noise = None if model.spread is None else model.noise
+        return Billboard(*shared, RidgeHeads() if head_kind is None else head_kind, spread=model.spread, noise=noise)
 
     def _as_declared(self, board: Billboard) -> Billboard:
         """What was set aside for the values of categories is part of what is declared."""

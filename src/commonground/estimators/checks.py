@@ -4,10 +4,10 @@ import warnings
 from typing import Any
 
 from commonground.accounting.budgets import Budget
+from commonground.data.columns import text_names
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import InputError, PrivacyWarning, is_whole
-from commonground.estimators.user_column import column_names
 
 
 def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
@@ -67,4 +67,4 @@ def as_users(X: Any, y: Any, users: Any) -> Population:
             "whose rows are these? Give fit a Users object, or X, y and users=ids with one user id for each row, or name the "
             "column of X that says it when making the model: user='column'."
         )
-    return Users.from_arrays(X, y, users, feature_names=column_names(X))
+    return Users.from_arrays(X, y, users, feature_names=text_names(X))

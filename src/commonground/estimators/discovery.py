@@ -10,14 +10,14 @@ from commonground.errors import InputError, is_whole
 from commonground.gate import Gate
 from commonground.steps.category_values import release_category_values
 
-SHARE = 0.1  # of μ², for all categories together
+DISCOVERY_SHARE = 0.1  # of μ², for all categories together
 
 
 def discovered(people: Unencoded, gate: Gate, budget: Budget | PureBudget) -> tuple[Population, Budget]:
     """The people with their rows, and what is left of the budget."""
     assert isinstance(budget, Budget)  # see require_discoverable
     columns = people.schema.undiscovered
-    spent = budget.split({"discovery": SHARE})["discovery"]
+    spent = budget.split({"discovery": DISCOVERY_SHARE})["discovery"]
     left = budget.after(spent)  # first: it may be too little to go on with
     mu = spent / len(columns) ** 0.5
     found = {column.name: release_category_values(people, column.name, column.longest, gate, mu) for column in columns}

@@ -4,9 +4,8 @@ import inspect
 import re
 
 _HEADING = "Attributes\n----------\n"
-_AFTERWARDS = re.compile(
-    r"^(Notes\n-----|Examples\n--------)$", re.MULTILINE
-)  # what comes behind it, as in scikit-learn
+# What comes behind it, as in scikit-learn
+_AFTERWARDS = re.compile(r"^(Notes\n-----|Examples\n--------)$", re.MULTILINE)
 
 
 def with_attributes_of(base: type, docstring: str | None) -> str | None:

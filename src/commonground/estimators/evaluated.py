@@ -8,7 +8,6 @@ from sklearn.utils.validation import check_is_fitted
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.data.ids import plain_list
-from commonground.data.population import Population
 from commonground.estimators.capabilities import require
 from commonground.estimators.checks import as_users
 from commonground.evaluation import Evaluation, evaluate
@@ -75,7 +74,7 @@ class Evaluated:
         check_is_fitted(self, "billboard_")
         require(self._variant, {"evaluation": True})
         X, users = self._whose(X, users, self.n_features_in_)
-        people = as_users(X, y if isinstance(X, Population) else self._labels_in(y), users)
+        people = as_users(X, None if y is None else self._labels_in(y), users)
         position = None if self.user_ids_ is None else self._positions(plain_list(people.ids))
         weights, personal = None, self._personal
         if personal is not None and position is not None:

@@ -21,6 +21,7 @@ from commonground.public_draws import (
     subspaces_around,
 )
 from commonground.statistics.paper.exponential import LipschitzScores
+from commonground.statistics.statistic import SharedModel
 from commonground.statistics.subspace_scores import SubspaceScores
 from commonground.steps.subspace_choice import choose_subspace
 
@@ -164,7 +165,7 @@ class ExponentialSubspace(PersonalModel):
         check_rank(k, d, "ExponentialSubspace")
         self._check_parameters()
         paper = self.recipe == "paper"
-        around = self.candidates if isinstance(self.candidates, Billboard) else None
+        around = self._around
         rng = public_generator(self.candidate_seed, "candidate subspaces")
         embedding, stages = choose_subspace(
             lambda candidates: users.sum(self._scores(candidates)),  # Alg. 4, line 1
@@ -183,15 +184,14 @@ class ExponentialSubspace(PersonalModel):
             cost = f"(ε = {around.statement.epsilon:g}, δ = {around.statement.delta:g})"
             name += f" around an earlier billboard, whose {cost} is a cost of its own and not part of this one"
         drawn = {"n_candidates": int(self.n_candidates), "candidate_seed": int(self.candidate_seed)}
-        return Billboard(
-            embedding=np.ascontiguousarray(embedding),
-            mean=None,
-            intercept=0.0,
-            fit_intercept=self.fit_intercept and not paper,
-            feature_names=users.feature_names,
-            head_kind=SecondHalfHeads() if paper else RidgeHeads(),  # Alg. 4, line 4
-            statement=self._statement(gate, name, budget, users, rank=int(k), stages=stages, **drawn),
-        )
+        statement = self._statement(gate, name, budget, users, rank=int(k), stages=stages, **drawn)
+        model = SharedModel(np.ascontiguousarray(embedding), own_intercept=self.fit_intercept and not paper)
+        return self._board(users, model, statement, SecondHalfHeads() if paper else RidgeHeads())  # Alg. 4, line 4
+
+    @property
+    def _around(self) -> Billboard | None:
+        """The earlier board whose embedding candidates are drawn around."""
+        return self.candidates if isinstance(self.candidates, Billboard) else None
 
     def _scores(self, candidates: np.ndarray) -> SubspaceScores | LipschitzScores:
         paper = self.recipe == "paper"
@@ -202,8 +202,7 @@ class ExponentialSubspace(PersonalModel):
         )
 
     def _first_candidates(self, d: int, k: int, rng: PublicGenerator, simulated: bool) -> np.ndarray:
-        given = self.candidates
-        if isinstance(given, Billboard):
+        if (given := self._around) is not None:
             if given.embedding.shape != (d, k):
                 raise InputError(f"candidates has an embedding of shape {given.embedding.shape}, needed is ({d}, {k}).")
             if not given.statement.private or (given.statement.simulated and not simulated):
@@ -212,12 +211,12 @@ class ExponentialSubspace(PersonalModel):
                     "statement holds, or set simulation_seed for an experiment with a simulated one."
                 )
             return subspaces_around(np.linalg.qr(given.embedding)[0], self.n_candidates, _AROUND_GIVEN, rng)
-        if given == "net":
+        if self.candidates == "net":
             return subspace_net(d, k, self.net_width)  # Alg. 4, line 2
-        if given == "random":
+        if self.candidates == "random":
             return random_subspaces(self.n_candidates, d, k, rng)
         raise InputError(
-            f"candidates of ExponentialSubspace must be 'random', 'net' or a Billboard, got {given!r:.80}."
+            f"candidates of ExponentialSubspace must be 'random', 'net' or a Billboard, got {self.candidates!r:.80}."
         )
 
     def _check_parameters(self) -> None:

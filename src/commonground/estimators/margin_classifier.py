@@ -16,6 +16,7 @@ from commonground.gate import Gate
 from commonground.heads.kinds import MarginHeads, SignHeads
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
 from commonground.statistics.margins import MarginScores
+from commonground.statistics.statistic import SharedModel
 from commonground.steps.subspace_choice import choose_subspace
 
 DEPARTURES = (
@@ -170,15 +171,9 @@ class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc
             "head_bound": bounds[0],
             "feature_bound": bounds[1],
         }
-        return Billboard(
-            embedding=np.ascontiguousarray(M.T @ (scale * chosen)),  # Alg. 3, line 5
-            mean=None,
-            intercept=0.0,
-            fit_intercept=False,
-            feature_names=users.feature_names,
-            head_kind=MarginHeads(*bounds) if paper else SignHeads(bounds[0]),  # Alg. 3, line 6
-            statement=self._statement(gate, "Private margin classifier", budget, users, **public),
-        )
+        model = SharedModel(np.ascontiguousarray(M.T @ (scale * chosen)))  # Alg. 3, line 5
+        statement = self._statement(gate, "Private margin classifier", budget, users, **public)
+        return self._board(users, model, statement, MarginHeads(*bounds) if paper else SignHeads(bounds[0]))  # line 6
 
     def _projected_dim(self, users: Population) -> int:
         if self.projected_dim != "theorem":

@@ -13,7 +13,6 @@ from commonground.billboard.statement import Statement
 from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import SizeCounts
 from commonground.data.population import Population
-from commonground.data.users import Users
 from commonground.denoise.spectra import without_single_features
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
@@ -90,20 +89,8 @@ class NonPrivateFedRep(PersonalModel):
         least = 0 if self.shared_mean or self.fit_intercept else 1
         check_rank(self.rank, users.n_features, "NonPrivateFedRep", least)
         model = mixed_model(users, self.rank, self.fit_intercept, self.shared_mean, self.max_iterations)
-        return Billboard(
-            embedding=model.embedding,
-            mean=model.coef,
-            intercept=model.intercept,
-            fit_intercept=self.fit_intercept,
-            feature_names=users.feature_names,
-            statement=Statement(
-                "FedRep", "non-private", np.inf, 0.0, users.n_users, users.n_features, False, "none", (),
-                parameters={"rank": self.rank},
-            ),
-            head_kind=PosteriorHeads(),
-            spread=model.spread,
-            noise=model.noise,
-        )  # fmt: skip
+        claimed = "FedRep", "non-private", np.inf, 0.0, users.n_users, users.n_features, False, "none", ()
+        return self._board(users, model, Statement(*claimed, parameters={"rank": self.rank}), PosteriorHeads())
 
 
 def mixed_model(
@@ -203,7 +190,6 @@ class _AllRows:
 def _even(users: Population, own_intercept: bool) -> tuple[Population, np.ndarray | None]:
     """People in coordinates in which features vary alike, and these."""
     if users.sparse:
-        assert isinstance(users, Users)  # others have no sparse rows
         shares = np.maximum(users.sum(FeatureFrequencies()).value, 1e-300)
         scales = 1.0 / np.sqrt(len(shares) * np.maximum(shares / shares.sum(), 1e-6 / len(shares)))
         return users.scaled(scales), scales

@@ -11,6 +11,7 @@ from commonground.data.population import Block, Population
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate
+from commonground.statistics.statistic import SharedModel
 
 # Rows with such numbers are left out of the pooled model: their squares would be all there is, or overflow.
 TOO_LARGE = 1e140
@@ -62,14 +63,8 @@ class OwnDataOnly(PersonalModel):
             origin, epsilon, noise = "pooled", np.inf, "none"
         elif self.towards is not None:
             raise InputError(f"towards of OwnDataOnly must be None, 'pooled' or a Billboard, got {self.towards!r}.")
-        return Billboard(
-            embedding=np.eye(d),
-            mean=mean,
-            intercept=intercept,
-            fit_intercept=self.fit_intercept,
-            feature_names=users.feature_names,
-            statement=Statement("Own data only", origin, epsilon, delta, users.n_users, d, simulated, noise, events),
-        )
+        statement = Statement("Own data only", origin, epsilon, delta, users.n_users, d, simulated, noise, events)
+        return self._board(users, SharedModel(np.eye(d), mean, intercept, self.fit_intercept), statement)
 
 
 def pooled_least_squares(users: Population, with_intercept: bool) -> tuple[np.ndarray, float]:

@@ -22,6 +22,7 @@ from commonground.estimators.own_budgets import personal_budgets
 from commonground.gate import Gate
 from commonground.statistics.moments import PublicScale, RowMoments
 from commonground.statistics.row_gradients import RowGradients
+from commonground.statistics.statistic import SharedModel
 
 DEPARTURES = (
     "Features and labels are clipped to public bounds; printed: assumed to lie in them, and scaled by the data's own range.",
@@ -207,14 +208,7 @@ class PersonalBudgetRidge(PersonalModel):
         statement = Statement.of_fit(gate, "Ridge with personal budgets", self.method, budget, users, budgets)
         if budget.delta == 0:
             statement = replace(statement, noise=gate.randomness.floating_point_description)
-        return Billboard(
-            embedding=np.zeros((users.n_features, 0)),
-            mean=coef,
-            intercept=intercept,
-            fit_intercept=False,
-            feature_names=users.feature_names,
-            statement=statement,
-        )
+        return self._board(users, SharedModel(np.zeros((users.n_features, 0)), coef, intercept), statement)
 
     def _output_perturbation(
         self, users: Population, budgets: PersonalBudgets, scale: PublicScale, gate: Gate
@@ -310,10 +304,8 @@ def sampling_probabilities(epsilons: np.ndarray, threshold: float) -> np.ndarray
 def unit_scale(low: np.ndarray, high: np.ndarray, label_low: float, label_high: float, intercept: bool) -> PublicScale:
     """P3's: x in [0, 1]^d and |y| ≤ 1, the label not shifted."""
     unit = max(abs(label_low), abs(label_high))
-    return PublicScale(
-        low, high, label_low, label_high, label_unit=unit, centre=0.0, label_centre=0.0, constant=float(intercept),
-        label_scale=1.0,
-    )  # fmt: skip
+    bounds = low, high, label_low, label_high, unit
+    return PublicScale(*bounds, centre=0.0, label_centre=0.0, constant=float(intercept), label_scale=1.0)
 
 
 def centred_scale(
@@ -326,11 +318,9 @@ def centred_scale(
     leaves Σ x xᵀ less noisy.
     """
     constant = CONSTANT if intercept else 0.0
-    return PublicScale(
-        low, high, label_low, label_high, label_unit=label_high - label_low, centre=0.5,
-        label_centre=(label_low + label_high) / 2, constant=constant,
-        label_scale=LABEL_SCALE * math.sqrt(len(low) / 4 + constant**2),
-    )  # fmt: skip
+    bounds, middle = (low, high, label_low, label_high, label_high - label_low), (label_low + label_high) / 2
+    label_scale = LABEL_SCALE * math.sqrt(len(low) / 4 + constant**2)
+    return PublicScale(*bounds, centre=0.5, label_centre=middle, constant=constant, label_scale=label_scale)
 
 
 def _released_statistics(
@@ -342,10 +332,8 @@ def _released_statistics(
     private, size = moments.bounded("second moments"), len(moments.value)
     if budget.delta == 0:
         pure = gate.perturb(private, budget.epsilon * (1 - 1e-9))
-        half, noise_std = (
-            pure.value,
-            pure.event.scale * math.sqrt(pure.event.entries + 1),
-        )  # of an entry: E‖z‖² = p(p + 1)
+        # Of an entry: E‖z‖² = p(p + 1)
+        half, noise_std = (pure.value, pure.event.scale * math.sqrt(pure.event.entries + 1))
     else:
         gaussian = gate.release(private, budget.mu * (1 - 1e-9))
         half, noise_std = gaussian.value, gaussian.noise_std
@@ -358,10 +346,8 @@ def _descended(
     """θ by gradient steps from zero, each gradient released; the mean of the last half of them."""
     scale = replace(scale, label_scale=1.0)
     squared_norm = len(scale.low) / 4 + scale.constant**2  # the largest of the features
-    clip_norm, rate = (
-        CLIP * math.sqrt(squared_norm),
-        1.0 / squared_norm,
-    )  # no curvature exceeds 2/rate: steps cannot diverge
+    # No curvature exceeds 2/rate: steps cannot diverge
+    clip_norm, rate = (CLIP * math.sqrt(squared_norm), 1.0 / squared_norm)
     mu = budget.mu * (1 - 1e-9) / math.sqrt(N_ROUNDS)
     theta, mean = np.zeros(len(scale.low) + bool(scale.constant)), np.zeros(len(scale.low) + bool(scale.constant))
     for t in range(N_ROUNDS):

@@ -108,17 +108,8 @@ class SingleModel(PersonalModel):
             model = self._same_for_all(
                 users, (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget), gate
             )
-        return Billboard(
-            embedding=model.embedding,
-            mean=model.coef,
-            intercept=model.intercept,
-            fit_intercept=model.own_intercept,
-            feature_names=users.feature_names,
-            statement=self._statement(gate, "Single private model", budget, users),
-            head_kind=PosteriorHeads() if model.own_intercept else RidgeHeads(),
-            spread=model.spread,
-            noise=model.noise if model.own_intercept else None,
-        )
+        kind = PosteriorHeads() if model.own_intercept else RidgeHeads()
+        return self._board(users, model, self._statement(gate, "Single private model", budget, users), kind)
 
     def _same_for_all(self, users: Population, mu: dict[str, float], gate: Gate) -> SharedModel:
         model = SharedModel(np.zeros((users.n_features, 0)), np.zeros(users.n_features))

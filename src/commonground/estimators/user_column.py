@@ -45,9 +45,3 @@ def _known(ids: Any) -> Any:
         row = int(np.argmin(np.isfinite(numbers)))
         raise InputError(f"row {row} belongs to nobody: its user id is NaN or infinite. Fill it in, or drop the row.")
     return ids
-
-
-def column_names(X: Any) -> list[str] | None:
-    """What columns are called, where all are called by text, as scikit-learn counts it."""
-    names = columns_of(X)
-    return None if names is None or not all(isinstance(name, str) for name in names) else names

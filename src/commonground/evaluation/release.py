@@ -29,7 +29,7 @@ PLAN = Plan(
         Share("curve", 3.0, "people's scores by label, for the ROC curve"),
     )
 )
-SEEN = 3.0  # standard deviations of the noise by which a bin of sizes must stand out to count
+BIN_STANDS_OUT = 3.0  # standard deviations of the noise by which a bin of sizes must stand out to count
 SPARE_BINS = 1  # half octaves between the largest size that stands out and the clip
 
 
@@ -89,7 +89,7 @@ def _released_clip(errors: OwnErrors, width: float | None, gate: Gate, mu: float
     first = densest_window(released.value, released.noise_std)
     last = first + LOCATING_WIDTH // 2
     for bin_index in range(last, min(first + 2 * LOCATING_WIDTH, N_BINS - 2)):
-        if released.value[bin_index] > SEEN * released.noise_std:
+        if released.value[bin_index] > BIN_STANDS_OUT * released.noise_std:
             last = bin_index
     size = lower_edge(min(last + 1 + SPARE_BINS, N_BINS - 1))
     return Clip(size, released=True) if width is None or size < width else Clip(width, released=False)

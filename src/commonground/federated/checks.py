@@ -15,8 +15,9 @@ import numpy as np
 from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.clipping.sums import BinnedSums, ConeSums, DirectionSums, PositiveSums, SizeCounts
 from commonground.data.users import Block
+from commonground.federated.questions import arrays_in
 
-ROOM = 1.01  # rounding is far below; a bound that is off by this much changes nothing
+ROUNDING_FACTOR = 1.01  # rounding is far below; a bound that is off by this much changes nothing
 NOISE_ROOM = 12.0  # standard deviations: the norm of normal noise exceeds √p by that much with probability below e⁻⁷²
 
 
@@ -36,7 +37,7 @@ def for_people(sums: Any, n_users: int) -> Any:
 
 def checked_sums(template: Any, arrays: dict[str, np.ndarray], people: int) -> Any:
     """The node's sums, of the same kind as ``template``, of which it keeps all that is public (clips, windows)."""
-    expected = {name: value for name, value in vars(template).items() if isinstance(value, np.ndarray)}
+    expected = arrays_in(vars(template))
     if set(arrays) != set(expected):
         raise ImpossibleError("other arrays than were asked for")
     for name, value in expected.items():
@@ -63,12 +64,12 @@ def _check_norms(values: np.ndarray, most: np.ndarray) -> None:
     flat = values.reshape(len(values), -1)
     largest = np.maximum(np.abs(flat).max(axis=1, initial=0.0), 1e-300)  # squares of very large numbers would overflow
     norms = largest * np.linalg.norm(flat / largest[:, None], axis=1)
-    if not (norms <= ROOM * most + 1e-290).all():
+    if not (norms <= ROUNDING_FACTOR * most + 1e-290).all():
         raise ImpossibleError("a sum larger than people × threshold")
 
 
 def _check_positive(matrix: np.ndarray) -> None:
-    scale = ROOM * 1e-6 * max(float(np.abs(matrix).max()), 1e-300)
+    scale = ROUNDING_FACTOR * 1e-6 * max(float(np.abs(matrix).max()), 1e-300)
     if np.abs(matrix - matrix.T).max() > scale:
         raise ImpossibleError("a matrix that is not symmetric")
     if np.linalg.eigvalsh(matrix)[0] < -len(matrix) * scale:

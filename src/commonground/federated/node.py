@@ -21,7 +21,7 @@ from commonground.clipping.bounded import BoundedSum
 from commonground.data.users import Users
 from commonground.errors import BudgetError, InputError
 from commonground.federated.checks import for_people
-from commonground.federated.questions import Noised, Question, QuestionError
+from commonground.federated.questions import Noised, Question, QuestionError, arrays_in
 from commonground.federated.wire import INTRODUCE, WireError, pack, unpack, unpack_question
 from commonground.gate import Gate, Randomness
 from commonground.ledger import InMemoryLedger, Ledger
@@ -91,14 +91,12 @@ class Node:
             raise RefusalError(f"it gives sums out under trust={self.trust!r} only")
         sums = self.users.sum(question.statistic)
         if question.noised is None:
-            arrays = {name: value for name, value in vars(sums).items() if isinstance(value, np.ndarray)}
-            return pack({"people": self.users.n_users}, arrays)
+            return pack({"people": self.users.n_users}, arrays_in(vars(sums)))
         return pack({"people": self.users.n_users}, {"value": self._noised(sums, question.noised)})
 
     def _noised(self, sums: Any, wanted: Noised) -> np.ndarray:
         same = for_people(sums, wanted.people)  # all nodes leave the same room for rounding
-        bounded = getattr(same, wanted.method)(*wanted.arguments, wanted.name)
-        assert isinstance(bounded, BoundedSum)
+        bounded: BoundedSum = getattr(same, wanted.method)(*wanted.arguments, wanted.name)
         assert self.gate is not None
         return self.gate.release(bounded, wanted.mu).value
 

@@ -5,6 +5,7 @@ in the one table here, ``CATALOGUE``, and the statistic's own types say what eve
 the table does not know is refused.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from typing import Any
 
@@ -73,8 +74,14 @@ class Question:
 
 def known(statistic: Any) -> bool:
     """Whether nodes can be asked for this statistic, and for what it has within."""
-    inner = getattr(statistic, "statistic", None)
-    return CATALOGUE.get(type(statistic).__name__) is type(statistic) and (inner is None or known(inner))
+    if CATALOGUE.get(type(statistic).__name__) is not type(statistic):
+        return False
+    return statistic.inner is None or known(statistic.inner)
+
+
+def arrays_in(values: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Those of some named values that are arrays."""
+    return {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
 
 
 def question_from(name: Any, values: dict[str, Any], noised: Noised | None, n_features: int, people: int) -> Question:
@@ -107,9 +114,8 @@ def _entries(statistic: Statistic[Any], d: int) -> int:
 
 def _widths(public: Any) -> list[int]:
     """The columns of all matrices in it."""
-    values = list(vars(public).values())
-    own = [value.shape[1] for value in values if isinstance(value, np.ndarray) and value.ndim == 2]
-    return own + [width for value in values if is_dataclass(value) for width in _widths(value)]
+    own = [array.shape[1] for array in arrays_in(vars(public)).values() if array.ndim == 2]
+    return own + [width for value in vars(public).values() if is_dataclass(value) for width in _widths(value)]
 
 
 def _check_noised(wanted: Noised, statistic: Any, people: int) -> None:

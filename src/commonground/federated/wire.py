@@ -12,7 +12,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, RecordDict
 
 from commonground.errors import CommongroundError
-from commonground.federated.questions import Noised, Question, question_from
+from commonground.federated.questions import Noised, Question, arrays_in, question_from
 
 INTRODUCE = "introduce"
 _ASK = "ask"
@@ -52,7 +52,7 @@ def _array_of(data: bytes) -> np.ndarray:
 def pack_question(question: Question) -> RecordDict:
     """The statistic's public values by name: arrays, plain numbers and text; None is left out."""
     values = question.statistic.on_the_wire()
-    arrays = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
+    arrays = arrays_in(values)
     config: dict[str, Any] = {name: value for name, value in values.items() if name not in arrays}
     config[_ASK] = type(question.statistic).__name__
     if (noised := question.noised) is not None:

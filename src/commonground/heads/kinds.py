@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from commonground.data.features import as_floats
 from commonground.data.users import Block
 from commonground.errors import InputError
 from commonground.heads.arithmetic import shorten
@@ -34,6 +35,7 @@ class HeadKind:
 
     name: ClassVar[str]
     losses: ClassVar[tuple[str, ...]] = LOSSES[1:]  # of those kinds that have one
+    needs_spread: ClassVar[bool] = False  # whether a board of this kind must publish a spread and a noise of labels
 
     def __post_init__(self) -> None:
         for field, value in asdict(self).items():
@@ -45,6 +47,19 @@ class HeadKind:
                 usable, allowed = isinstance(value, float) and 0 < value < math.inf, "a finite float > 0"
             if not usable:
                 raise InputError(f"{field} of {type(self).__name__} must be {allowed}, got {value!r}.")
+
+    @property
+    def class_names(self) -> tuple[Any, ...] | None:
+        """What several classes are called; None where labels are numbers, or yes and no."""
+        return None
+
+    def numbers_of(self, labels: Any) -> np.ndarray:
+        """(rows,) what heads are fitted to, of labels as they are given."""
+        return as_floats(labels, "labels").ravel()
+
+    def held_by_own_rows_alone(self, board: "Billboard") -> bool:
+        """Whether nothing but a person's own rows says how large her head may be: few rows then make a wild one."""
+        return False
 
     @property
     def log_odds(self) -> bool:
@@ -83,6 +98,9 @@ class RidgeHeads(HeadKind):
     name: ClassVar[str] = "ridge"
     local_choice: bool = False
 
+    def held_by_own_rows_alone(self, board: "Billboard") -> bool:
+        return board.prior is None and board.rank < board.n_features
+
     def fit(self, block: Block, board: "Billboard") -> HeadTable:
         weights, intercepts = fit_heads(block, *_shared(board), board.prior)
         own = OwnModels.nobody(board.n_features)
@@ -107,6 +125,7 @@ class PosteriorHeads(HeadKind):
 
     name: ClassVar[str] = "posterior"
     losses: ClassVar[tuple[str, ...]] = LOSSES[:2]
+    needs_spread: ClassVar[bool] = True
     local_choice: bool = False
     loss: str = "square"
 
@@ -133,6 +152,9 @@ class ConvexHeads(HeadKind):
 
     name: ClassVar[str] = "convex"
     loss: str
+
+    def held_by_own_rows_alone(self, board: "Billboard") -> bool:
+        return self.loss == "huber"
 
     def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
         return fit_convex_heads(block, *_shared(board), self.loss)
@@ -205,8 +227,12 @@ class ClassHeads(HeadKind):
         own, nothing = OwnModels.nobody(board.n_features), np.zeros(block.n_users)
         return HeadTable(parts, nothing, own, Doubts(doubts, np.zeros(block.n_users)))
 
-    def places(self, labels: Any) -> np.ndarray:
-        """Of labels by name, which class each is; an error where one is none."""
+    @property
+    def class_names(self) -> tuple[Any, ...]:
+        return self.classes
+
+    def numbers_of(self, labels: Any) -> np.ndarray:
+        """(rows,) the place of each label among the classes; an error where one is none of them."""
         given = np.asarray(labels).ravel()
         found = np.full(len(given), -1.0)
         for place, name in enumerate(self.classes):

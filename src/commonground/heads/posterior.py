@@ -173,11 +173,9 @@ def fit_posterior_heads(block: Block, model: SharedModel) -> tuple[np.ndarray, n
             products = chunk_products(some.X, columns)
         # One column more than the prior has, for an intercept that it did not expect.
         most, wide = int(np.diff(some.offsets).max()), q + 1
-        room = (
-            np.empty((most, wide)), np.empty((most, wide)), np.empty(most), np.empty(most), np.empty(most), np.zeros((q, wide)),
-            np.empty((wide, wide)), np.empty((wide, wide)), np.empty(wide), np.empty(wide), np.empty((wide, wide)),
-        )  # fmt: skip
-        _fit(products, some.y.astype(np.float64, copy=False), some.offsets, *how, *found, *room)
+        of_rows = *np.empty((2, most, wide)), *np.empty((3, most))
+        of_parts = np.zeros((q, wide)), *np.empty((2, wide, wide)), *np.empty((2, wide)), np.empty((wide, wide))
+        _fit(products, some.y.astype(np.float64, copy=False), some.offsets, *how, *found, *of_rows, *of_parts)
         return found
 
     parts, doubts, noises = over_chunks(block, of_chunk, people=PEOPLE, doubles=False, enlarge=False)

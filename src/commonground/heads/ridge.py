@@ -18,15 +18,7 @@ import numpy as np
 from commonground.compiled import kernel
 from commonground.data.users import Block
 from commonground.errors import InputError
-from commonground.heads.arithmetic import (
-    backward,
-    centre,
-    factor,
-    factor_of_any,
-    forward,
-    gram_of,
-    rescale,
-)
+from commonground.heads.arithmetic import backward, centre, factor, factor_of_any, forward, gram_of, rescale
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.products import row_products
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, runtime_checkable
 
 from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
@@ -28,6 +28,7 @@ __all__ = [
     "Reservation",
     "SharedLedger",
     "StepLedger",
+    "keeps_accounts",
     "reserved",
 ]
 
@@ -100,6 +101,11 @@ class PersonalLedger(Protocol):
     def reserve_each(
         self, ids: Any, epsilons: Any, delta: float, rounding_room: float, purpose: str = ""
     ) -> PersonalBooking: ...
+
+
+def keeps_accounts(ledger: Any) -> TypeGuard[PersonalLedger]:
+    """Whether a ledger keeps an account for every person, from which a fit takes what she has left."""
+    return isinstance(ledger, PersonalLedger)
 
 
 class InMemoryLedger:

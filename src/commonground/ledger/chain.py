@@ -16,7 +16,7 @@ from typing import Any
 from commonground.accounting.budgets import Budget, PureBudget, budget_of
 from commonground.accounting.costs import is_count
 from commonground.accounting.gaussian import gaussian_mu
-from commonground.errors import InputError, LedgerError
+from commonground.errors import InputError, LedgerError, are_texts
 from commonground.ledger.account import Account, OpenReservation
 from commonground.ledger.persons import Batch, PersonalFit, Persons
 from commonground.ledger.releases import cost_of, plain
@@ -38,7 +38,7 @@ class LedgerEntry:
     def from_json(cls, document: Mapping[str, Any]) -> "LedgerEntry":
         entry = cls(**document)
         texts = entry.population, entry.reservation, entry.head
-        if not all(isinstance(text, str) for text in texts) or type(entry.sequence) is not int or entry.sequence < 1:
+        if not are_texts(texts) or type(entry.sequence) is not int or entry.sequence < 1:
             raise ValueError("not an entry of a ledger")
         return entry
 
@@ -186,14 +186,14 @@ def _left(account: Account, event: dict[str, Any]) -> Account:
 
 def _named_board(account: Account, event: dict[str, Any]) -> Account:
     """What a fit has published; nothing is booked by it."""
-    if not all(isinstance(event[name], str) for name in ("reservation", "board")):
+    if not are_texts((event["reservation"], event["board"])):
         raise ValueError("not the name of a board")
     return account
 
 
 def _refused(account: Account, event: dict[str, Any]) -> Account:
     """A fit that was turned away; nothing is booked by it."""
-    if account.budget is None or not all(isinstance(event[name], str) for name in ("purpose", "by", "why")):
+    if account.budget is None or not are_texts((event["purpose"], event["by"], event["why"])):
         raise ValueError("not a refusal")
     budget_of(event["epsilon"], event["delta"])
     return account

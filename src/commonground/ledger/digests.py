@@ -49,21 +49,20 @@ def _digests(ids: Sequence[Any], salt: bytes) -> np.ndarray:
 
 def _spelled(one: Any) -> bytes:
     """One spelling for each id, no two alike."""
-    if type(one) is str:
-        return b"s" + one.encode("utf-8", "surrogatepass")
-    if isinstance(one, int | np.integer):
-        return b"i%d" % int(one)
-    if isinstance(one, float | np.floating):
-        number = float(one)
-        return b"i%d" % int(number) if number.is_integer() else b"f" + repr(number).encode()
-    if isinstance(one, str):  # NumPy's
-        return b"s" + str(one).encode("utf-8", "surrogatepass")
-    if isinstance(one, bytes):
-        return b"b" + bytes(one)
-    if isinstance(one, uuid.UUID):
-        return b"u" + one.bytes
-    if isinstance(one, tuple):
-        return b"t" + b"".join(b"%d:" % len(part) + part for part in map(_spelled, one))
+    match one:
+        case str():
+            return b"s" + str(one).encode("utf-8", "surrogatepass")
+        case int() | np.integer():
+            return b"i%d" % int(one)
+        case float() | np.floating():
+            number = float(one)
+            return b"i%d" % int(number) if number.is_integer() else b"f" + repr(number).encode()
+        case bytes():
+            return b"b" + bytes(one)
+        case uuid.UUID():
+            return b"u" + one.bytes
+        case tuple():
+            return b"t" + b"".join(b"%d:" % len(part) + part for part in map(_spelled, one))
     raise InputError(
         f"a personal ledger knows people by text, numbers, bytes, UUIDs or tuples of them, got an id of type "
         f"{type(one).__name__}."

@@ -61,10 +61,9 @@ class Descent:
         """All steps of one kind of release."""
         contribution = SampledSum.contribution(clip_norm)
         noise_std = SampledReleases.noise_std(multiplier, contribution, entries)
-        return SampledGaussianEvent(
-            f"{name}{self._run}", float(self.sampling_probability), multiplier, self.steps, self.relation, group_size,
-            contribution, noise_std, entries, self.randomness.simulated, self.unit,
-        )  # fmt: skip
+        name, simulated = f"{name}{self._run}", self.randomness.simulated
+        sampled = float(self.sampling_probability), multiplier, self.steps, self.relation, group_size
+        return SampledGaussianEvent(name, *sampled, contribution, noise_std, entries, simulated, self.unit)
 
     def pay(self, planned: list[SampledGaussianEvent]) -> tuple[list[SampledReleases], Ledger]:
         """All steps, charged before the first is drawn."""

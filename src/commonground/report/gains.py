@@ -27,7 +27,7 @@ LOWEST = (1, 2, 4, 8, 16, 32, 64)  # numbers of own rows from which groups begin
 EVERY = 4  # one row in so many is held out
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 MODELS = ("own head", "shared prediction", "own data alone")
-FEW = 10  # groups of fewer people are not drawn
+FEWEST_DRAWN = 10  # groups of fewer people are not drawn
 
 
 @dataclass(frozen=True, repr=False)
@@ -71,7 +71,7 @@ class Gains:
     def section(self) -> Html:
         everybody = np.ones(len(self.own_rows), dtype=bool)
         groups = [(f"{low}+", _between(self.own_rows, low)) for low in LOWEST]
-        groups = [(name, who) for name, who in groups if who.sum() >= FEW]
+        groups = [(name, who) for name, who in groups if who.sum() >= FEWEST_DRAWN]
         rows = [
             (name, f"{int(who.sum()):,}", *(f"{error:.4g}" for error in self.error(who)))
             for name, who in [("everybody", everybody), *((f"{name} own rows", who) for name, who in groups)]
@@ -109,7 +109,7 @@ class Gains:
                     lines_over(
                         [name for name, _ in groups], lines, "own rows", self.measure, f"{self.measure} by own rows"
                     ),
-                    f"The same as a picture; groups of fewer than {FEW} people are left out.",
+                    f"The same as a picture; groups of fewer than {FEWEST_DRAWN} people are left out.",
                 )
             )
         content += [

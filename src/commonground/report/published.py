@@ -9,7 +9,7 @@ from commonground.report.drawing import figure, heat_map, signed_bars
 from commonground.report.html import Html, element, paragraph, percent, section, table
 from commonground.report.spending import hidden
 
-MOST = 40  # rows of a picture; a table of thousands of items would be no picture
+MOST_ROWS_DRAWN = 40  # rows of a picture; a table of thousands of items would be no picture
 
 
 def published(board: Any) -> Html:
@@ -79,7 +79,7 @@ def sharing(statement: Any) -> Html:
 
 def _largest(sizes: np.ndarray) -> np.ndarray:
     """Positions of the largest, in the order of the table."""
-    return np.sort(np.argsort(-sizes, kind="stable")[:MOST])
+    return np.sort(np.argsort(-sizes, kind="stable")[:MOST_ROWS_DRAWN])
 
 
 def _of_classes(board: Any, names: list[str]) -> list[Html]:

@@ -44,8 +44,7 @@ def _gate(point: Point, seed: int) -> Gate:
 
 def altmin_rounds(point: Point, users: Users, truth: Truth, seed: int) -> float:
     """Lemma 4.4: after Algorithms 3 and 2, in Frobenius norm."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecipeWarning)
+    with warnings.catch_warnings(action="ignore", category=RecipeWarning):
         return distance(METHODS[ALTMIN](point, seed).fit(users).billboard_.embedding, truth, "fro")
 
 
@@ -66,8 +65,7 @@ def fedrep_start(point: Point, users: Users, truth: Truth, seed: int) -> float:
 
 def fedrep_rounds(point: Point, users: Users, truth: Truth, seed: int) -> float:
     """Lemma 9: after Algorithms 2 and 1 at η = 1/(2Λ²), half of the budget each."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecipeWarning)
+    with warnings.catch_warnings(action="ignore", category=RecipeWarning):
         return distance(METHODS[FEDREP](point, seed).fit(users).billboard_.embedding, truth, 2)
 
 
@@ -122,7 +120,7 @@ LEMMAS: dict[str, tuple[Measure, Callable[[Point], float], dict[str, tuple[float
     "P2, Lemma 12": (fedrep_start, _of_fedrep_start, _TWO_TERMS),
     "P2, Lemma 7": (largest_gradient, _of_gradients, {"d": (0.5, 0.5)}),
 }
-ROOM = 0.25  # for three values and two seeds
+TOLERANCE = 0.25  # for three values and two seeds
 
 
 # Theorem 5.2's people: n, d and rows of each (k = 1); how Algorithm 4 scores them, by L_f (None: squared error), and at which ε
@@ -146,8 +144,7 @@ def exponential_excess(epsilon: float, seed: int, clip: float | None = None) -> 
     score: dict[str, Any] = {"loss_bound": 1.0}
     if clip is not None:
         score = {"loss": "huber", "feature_clip": clip, "head_bound": bound, "slope": 1.0}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RecipeWarning)
+    with warnings.catch_warnings(action="ignore", category=RecipeWarning):
         model = ExponentialSubspace(
             1, epsilon, recipe="paper", candidates="net", net_width=0.1, simulation_seed=seed, **score
         ).fit(users)
@@ -213,13 +210,19 @@ def _run(fast: bool, show: bool) -> Outcome:
     claims = []
     for lemma, ratio in below.items():
         terms = {varied: sorted(pair) for varied, pair in LEMMAS[lemma][2].items() if varied in grid}
-        inside = [low - ROOM <= exponents[lemma, varied] <= high + ROOM for varied, (low, high) in terms.items()]
+        inside = [
+            low - TOLERANCE <= exponents[lemma, varied] <= high + TOLERANCE for varied, (low, high) in terms.items()
+        ]
         found_as = ", ".join(
             f"{varied} {exponents[lemma, varied]:.2f} ({low:g} to {high:g})" for varied, (low, high) in terms.items()
         )
         evidence = f"{found_as}; at most {ratio:.2g} of the bound, constants one and no logarithms"
         claims.append(
-            Claim(f"{lemma}: exponents between those of its two terms, within {ROOM:g}", all(inside), evidence)
+            Claim(
+                f"{lemma}: exponents between those of its two terms, within {TOLERANCE:g}",
+                all(inside),
+                evidence,
+            )
         )
     if not fast:
         found_by_choice, claim = _exponential_rows()

@@ -24,10 +24,8 @@ from commonground.reproduce.subspace import Curve, Fit, drawing, error, errors_o
 DELTA = 1e-6
 EPSILONS = (1.0, 2.0, 4.0, 6.0, 8.0)
 ROUNDS = 5
-RATE, PRINTED_RATE = (
-    0.5,
-    2.5,
-)  # η of Theorem 10, 1/(2Λ²) with Λ = 1 for heads ~ N(0, I); η of the experiments (appendix B.4)
+# Η of Theorem 10, 1/(2Λ²) with Λ = 1 for heads ~ N(0, I); η of the experiments (appendix B.4)
+RATE, PRINTED_RATE = (0.5, 2.5)
 RATES = (0.25, 0.35, RATE, 0.75, 1.0, 1.5, PRINTED_RATE)
 UNIT_RATE = 1.0  # 1/(2Λ²) where heads have norm one: Λ² = 1/k
 FEDREP_PAPER = f"Private FedRep, paper's recipe, η = {RATE:g}"
@@ -93,8 +91,7 @@ def _fedrep_paper(rate: float, of_norm_one: bool = False) -> Fit:
         model = PrivateFedRep(
             2, epsilon, DELTA, recipe="paper", simulation_seed=seed, paper_settings=PaperSettings(learning_rate=rate)
         )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RecipeWarning)  # its batches do not fit its own setting
+        with warnings.catch_warnings(action="ignore", category=RecipeWarning):  # its batches do not fit its own setting
             return mse_of(model, people, known)
 
     return mse

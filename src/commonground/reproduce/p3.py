@@ -83,10 +83,7 @@ def test_losses(
         plain = np.linalg.lstsq(data.X, data.y, rcond=None)[0]
         ridge = np.linalg.solve(data.X.T @ data.X / n + alpha * np.eye(d), data.X.T @ data.y / n)
         plain_loss, ridge_loss = (np.mean((data.y_test - data.X_test @ theta) ** 2) for theta in (plain, ridge))
-        return {
-            "unregularized": np.array([plain_loss]),
-            "regularized": np.array([ridge_loss + alpha * ridge @ ridge]),
-        }
+        return {"unregularized": np.array([plain_loss]), "regularized": np.array([ridge_loss + alpha * ridge @ ridge])}
     thetas = coefficients(method, data, epsilons, alpha, noise)
     errors = ((data.y_test[:, None] - data.X_test @ thetas.T) ** 2).mean(axis=0)
     return {"unregularized": errors, "regularized": errors + alpha * (thetas**2).sum(axis=1)}

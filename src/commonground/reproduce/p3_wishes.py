@@ -141,11 +141,11 @@ def package_descent(name: str, data: Data, epsilons: np.ndarray, seed: int) -> n
     """``PersonalBudgetRidge(method="descent")`` as it is, nothing chosen: its mean squared error, (1,)."""
     intercept = name == "medical"
     X, X_test = (rows[:, :-1] if intercept else rows for rows in (data.X, data.X_test))
+    bounds = (0, 1), (0, 1) if intercept else (-1, 1)
     model = PersonalBudgetRidge(
-        "descent", None, (0, 1), (0, 1) if intercept else (-1, 1), epsilons, DELTA, fit_intercept=intercept,
-        simulation_seed=seed,
-    ).fit(X, data.y)  # fmt: skip
-    return np.array([((data.y_test - model.predict(X_test)) ** 2).mean()])
+        "descent", None, *bounds, epsilons, DELTA, fit_intercept=intercept, simulation_seed=seed
+    )
+    return np.array([((data.y_test - model.fit(X, data.y).predict(X_test)) ** 2).mean()])
 
 
 def _losses(name: str, data: Data, seed: int, runs: int) -> dict[tuple[str, float], float]:

@@ -14,10 +14,10 @@ from commonground.reproduce.p4_baselines import WithoutPrivacy, full_dp
 
 Cell = dict[str, Any]  # what identifies a number, and the number as "accuracy"
 OWNERS = (4, 16, 64, 128, 256, 512)
-LAYERS = tuple(tuple(part for part in parts if part) for parts in (
-    ("", "", ""), ("conv1", "", ""), ("", "conv2", ""), ("conv1", "conv2", ""),
-    ("", "", "fc1"), ("conv1", "", "fc1"), ("", "conv2", "fc1"), ("conv1", "conv2", "fc1"),
-))  # table 2's rows  # fmt: skip
+# Table 2's rows: which layers are personal.
+LAYERS: tuple[tuple[str, ...], ...] = tuple(
+    conv1 + conv2 + fc1 for fc1 in ((), ("fc1",)) for conv2 in ((), ("conv2",)) for conv1 in ((), ("conv1",))
+)
 RECORDS_PER_USER = (1, 2, 5, 10, 20)
 TABLE_4_OWNERS = (256, 4)
 FEW_UNITS: dict[str, Any] = {"sampling_probability": 0.1, "steps": 150}  # fewer users than records: fewer steps
@@ -63,10 +63,10 @@ class Study:
         if name == "digits":
             return digits_across_owners(n_owners, records_per_user, seed)
         images = _images(name)
+        rows = images.X[:REPORTED], images.y[:REPORTED], images.test.X, images.test.y
         return across_owners(
-            images.X[:REPORTED], images.y[:REPORTED], images.test.X, images.test.y, n_owners=n_owners,
-            n_records=N_RECORDS, records_per_user=records_per_user, seed=seed,
-        )  # fmt: skip
+            *rows, n_owners=n_owners, n_records=N_RECORDS, records_per_user=records_per_user, seed=seed
+        )
 
     def trainer(self, seed: int, epsilon: float = 1.0, personal: tuple[str, ...] = ("fc1",), **settings: Any) -> Any:
         import torch

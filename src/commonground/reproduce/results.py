@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -12,9 +12,8 @@ if TYPE_CHECKING:
 class Row:
     """One number of ours, and the printed one where there is one."""
 
-    setting: dict[
-        str, str | float
-    ]  # what identifies the row, one table column each; the same keys in all rows of a result
+    # What identifies the row, one table column each; the same keys in all rows of a result.
+    setting: dict[str, str | float]
     ours: float
     printed: float | None = None
     tolerance: float | None = None  # the largest relative difference that counts as agreement; None: shown, not judged
@@ -33,6 +32,12 @@ class Row:
             return ""
         verdict = "agrees" if abs(self.difference) <= self.tolerance else "DIFFERS"
         return f"{verdict} (fitted)" if self.fitted else verdict
+
+    def to_json(self) -> dict[str, Any]:
+        """A line of the table, for machines."""
+        numbers = {"ours": self.ours, "standard_error": self.spread, "printed": self.printed}
+        told = {"difference": self.difference, "verdict": self.verdict, "note": self.note}
+        return {**self.setting, **numbers, **told}
 
 
 @dataclass(frozen=True)

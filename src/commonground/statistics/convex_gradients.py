@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
+from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
@@ -17,13 +17,13 @@ from commonground.statistics.statistic import WINDOW, Flag, LossName, SharedMode
 
 
 @kernel(error_model="numpy")
-def _gradients_of(people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows, counts, raw, unit):  # type: ignore[no-untyped-def]
-    """Add the gradients of the people of one chunk to ``raw`` and ``unit``, bin by bin, and their sizes to ``counts``."""
+def _add_gradients(X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows, counts, raw, unit):  # type: ignore[no-untyped-def]
+    """Add people's gradients to ``raw`` and ``unit``, bin by bin, and their sizes to ``counts``."""
     d, k = X.shape[1], U.shape[1]
     shared_intercept, local_intercept = intercepts
     v, g, factors = np.empty(k), np.empty(d), np.ones(raw.shape[1])
     A, labels, offset, score = np.empty((max_rows, k)), np.empty(max_rows), np.empty(max_rows), np.empty(max_rows)
-    for j in range(people[0], people[1]):
+    for j in range(offsets.shape[0] - 1):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         dof = m - k - local_intercept
         if dof <= 0 or weights[j] == 0.0:
@@ -69,21 +69,6 @@ def _gradients_of(people, X, y, offsets, weights, U, w, intercepts, loss, of_mea
                     unit[at, a, c] += factor / math.sqrt(squared) * g[c]
 
 
-@kernel()
-def _gradients(X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, window, max_rows):  # type: ignore[no-untyped-def]
-    n, d, columns = offsets.shape[0] - 1, X.shape[1], 1 if of_mean else U.shape[1]
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    counts = np.zeros((n_chunks, N_BINS))
-    raw, unit = np.zeros((n_chunks, window, columns, d)), np.zeros((n_chunks, window, columns, d))
-    for chunk in range(n_chunks):
-        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-        _gradients_of(
-            people, X, y, offsets, weights, U, w, intercepts, loss, of_mean, lowest, max_rows,
-            counts[chunk], raw[chunk], unit[chunk],
-        )  # fmt: skip
-    return counts, raw, unit
-
-
 @dataclass(frozen=True, eq=False)
 class ConvexGradients(Statistic[BinnedSums]):
     """Person j sends (X_jᵀ ψ_j) v_jᵀ / (dof_j ‖v_j‖²), ψ_j the pull −ℓʹ of each of her rows at her best head v_j.
@@ -99,16 +84,16 @@ class ConvexGradients(Statistic[BinnedSums]):
 
     def of(self, block: Block) -> BinnedSums:
         model = self.model
-        U, max_rows = np.ascontiguousarray(model.embedding), int(np.diff(block.offsets).max())
-        counts, raw, unit = over_chunks(
-            block,
-            lambda some: _gradients(
-                some.X, some.y, some.offsets, some.person_weights, U, model.slopes,
-                (model.intercept, int(model.own_intercept)), LOSSES.index(self.loss), self.of_mean, self.lowest, WINDOW,
-                max_rows,
-            ),
-        )  # fmt: skip
-        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
+        U, intercepts = np.ascontiguousarray(model.embedding), (model.intercept, int(model.own_intercept))
+        how = U, model.slopes, intercepts, LOSSES.index(self.loss), self.of_mean, self.lowest
+        max_rows, shape = int(np.diff(block.offsets).max()), (1, WINDOW, 1 if self.of_mean else U.shape[1], len(U))
+
+        def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            counts, raw, unit = np.zeros((1, N_BINS)), np.zeros(shape), np.zeros(shape)
+            _add_gradients(*some.for_kernels, *how, max_rows, counts[0], raw[0], unit[0])
+            return counts, raw, unit
+
+        return BinnedSums.of_chunks(over_chunks(block, of_chunk), self.lowest, block.n_users)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,8 +103,8 @@ class SignedLabels(Statistic[Any]):
     statistic: Statistic
 
     @property
-    def innermost(self) -> Statistic[Any]:
-        return self.statistic.innermost
+    def inner(self) -> Statistic[Any]:
+        return self.statistic
 
     def of(self, block: Block) -> Any:
         return self.statistic.of(replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)))

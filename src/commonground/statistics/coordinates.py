@@ -23,9 +23,8 @@ from commonground.threads import each
 
 _TOGETHER = 64  # rows of people whose moments are added at once
 _ROWS = 4096  # that one thread transforms at a time
-_PIECE = (
-    4 * CHUNK
-)  # people whose rows are transformed at once: a whole block would be copied, and not stay in the cache
+# People whose rows are transformed at once: a whole block would be copied, and not stay in the cache
+_PIECE = 4 * CHUNK
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +36,8 @@ class InCoordinates(Statistic[Any]):
     centre: Vector | None = None
 
     @property
-    def innermost(self) -> Statistic[Any]:
-        return self.statistic.innermost
+    def inner(self) -> Statistic[Any]:
+        return self.statistic
 
     def of(self, block: Block) -> Any:
         coordinates = Coordinates(self.transform, self.centre)
@@ -206,12 +205,8 @@ class FeatureMoments(Statistic[PositiveSums]):
         def of_chunk(some: Block) -> PositiveSums:
             most = int(np.diff(some.offsets).max())
             height = -(-(min(most, d) + 1) // 4) * 4
-            R, gram, sums = (
-                np.zeros((max(most, _TOGETHER) + 4, width)),
-                np.empty((height, height)),
-                np.zeros((1, width, width)),
-            )
-            room = R, np.empty(width), gram, np.ones(1), np.empty(1)
+            rows, sums = np.zeros((max(most, _TOGETHER) + 4, width)), np.zeros((1, width, width))
+            room = rows, np.empty(width), np.empty((height, height)), np.ones(1), np.empty(1)
             _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), *room, sums)
             upper = np.triu(sums[0, :d, :d])
             return PositiveSums(upper + np.triu(upper, 1).T, 1.0, some.n_users)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import N_BINS, bin_of
+from commonground.clipping.grid import bin_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
@@ -96,10 +96,8 @@ class Directions(Statistic[DirectionSums]):
 
     def _of_people(self, some: Block) -> np.ndarray:
         d, most = some.X.shape[1], int(np.diff(some.offsets).max())
-        width, height = (
-            -(-d // LANES) * LANES,
-            -(-(min(most, d) + 1) // 4) * 4,
-        )  # lanes of columns, and rows four by four
+        # Lanes of columns, and rows four by four
+        width, height = (-(-d // LANES) * LANES, -(-(min(most, d) + 1) // 4) * 4)
         room = (
             np.zeros((most + 4, width)),
             np.empty(most),
@@ -168,6 +166,6 @@ class FeatureEnergies(Statistic[SizeCounts]):
         def of_chunk(some: Block) -> SizeCounts:
             bins = np.zeros(some.n_users, np.int64)
             _energy_bins(some.X, some.offsets, int(self.own_intercept), np.empty(some.X.shape[1]), bins)
-            return SizeCounts(np.bincount(bins, some.person_weights, minlength=N_BINS))
+            return SizeCounts.of(bins, some.person_weights)
 
         return sum_over_chunks(block, of_chunk, coordinates)

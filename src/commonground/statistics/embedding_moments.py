@@ -14,14 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import CHUNK, LARGEST, N_BINS, SMALLEST, bin_of
+from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import PositiveSums, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.lanes import LANES
 from commonground.statistics.kernels.linear import add_moment, head_in_place, moment_norm_squared
-from commonground.statistics.kernels.person import FAST
+from commonground.statistics.kernels.person import FAST, padded
 from commonground.statistics.statistic import ClipNorm, SharedModel, Statistic
 
 
@@ -35,13 +35,13 @@ def whole_matrix(blocks: np.ndarray, d: int, k: int) -> np.ndarray:
 
 
 @kernel(fastmath=FAST, error_model="numpy")
-def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts, sums):  # type: ignore[no-untyped-def]
-    """Add the moments of the people of one chunk to ``sums`` (if there is a clip), and their sizes to ``counts``."""
+def _add_moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts, sums):  # type: ignore[no-untyped-def]
+    """Add people's moments to ``sums`` (if there is a clip), and their sizes to ``counts``."""
     d, k, width = X.shape[1], Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
     shared_intercept, local_intercept = intercepts
     R, r, A = np.zeros((max_rows, width)), np.empty(max_rows), np.empty((max_rows, k))
     gram, v, factors = np.empty((k, k)), np.empty(k), np.empty(k * (k + 1) // 2)
-    for j in range(people[0], people[1]):
+    for j in range(offsets.shape[0] - 1):
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         if m - k - local_intercept <= 0 or weights[j] == 0.0:  # she says nothing about the embedding, or takes no part
             counts[0] += weights[j]
@@ -82,26 +82,15 @@ def _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, ma
             add_moment(sums, R, m, v, factors)
 
 
-@kernel()
-def _moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows):  # type: ignore[no-untyped-def]
-    n, k, width = offsets.shape[0] - 1, Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    counts = np.zeros((n_chunks, N_BINS))
-    sums = np.zeros((n_chunks, k * (k + 1) // 2 if clip_norm > 0.0 else 0, width, width))
-    for chunk in range(n_chunks):
-        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-        _moments_of(people, X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows, counts[chunk], sums[chunk])
-    return counts, sums
-
-
 def _run(block: Block, model: SharedModel, clip_norm: float) -> tuple[np.ndarray, np.ndarray]:
     Ut, intercepts = np.ascontiguousarray(model.embedding.T), (model.intercept, int(model.own_intercept))
+    how, k, width = (Ut, model.slopes, intercepts, clip_norm), len(Ut), padded(Ut.shape[1], LANES)
 
     def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
         most = int(np.diff(some.offsets).max())  # of this chunk: one person with many rows makes no other chunk slower
-        return _moments(
-            some.X, some.y, some.offsets, some.person_weights, Ut, model.slopes, intercepts, clip_norm, most
-        )
+        counts, sums = np.zeros((1, N_BINS)), np.zeros((1, k * (k + 1) // 2 if clip_norm > 0.0 else 0, width, width))
+        _add_moments(*some.for_kernels, *how, most, counts[0], sums[0])
+        return counts, sums
 
     counts, sums = over_chunks(block, of_chunk)
     return counts, sums

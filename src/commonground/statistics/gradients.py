@@ -1,6 +1,7 @@
 """Each person's gradient for the shared part, summed by size over a block of people."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -25,17 +26,11 @@ class EmbeddingGradients(Statistic[BinnedSums]):
     lowest: WindowStart
 
     def of(self, block: Block) -> BinnedSums:
-        model = self.model
-        max_rows = int(np.diff(block.offsets).max())
-        counts, raw, unit = over_chunks(
-            block,
-            lambda some: kernels.embedding_gradients(
-                some.X, some.y, some.offsets, some.person_weights, model.embedding, model.coef, model.intercept,
-                model.own_intercept, self.lowest, WINDOW, max_rows,
-            ),
-            doubles=False,
-        )  # fmt: skip
-        return _binned(block, counts, raw, unit, self.lowest)
+        model, max_rows = self.model, int(np.diff(block.offsets).max())
+        shared = model.embedding, model.coef, model.intercept, model.own_intercept
+        how: tuple[Any, ...] = *shared, self.lowest, WINDOW, max_rows
+        parts = over_chunks(block, lambda some: kernels.embedding_gradients(*some.for_kernels, *how), doubles=False)
+        return BinnedSums.of_chunks(parts, self.lowest, block.n_users)
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,16 +72,14 @@ class MeanGradients(Statistic[BinnedSums]):
                 block = replace(block, X=block.X - self.centre.astype(block.X.dtype))
         model = self.model
         w, max_rows = model.slopes.astype(block.X.dtype), int(np.diff(block.offsets).max())
-        counts, raw, unit = over_chunks(
-            block,
-            lambda some: kernels.mean_gradients(
-                some.X, some.y, some.offsets, some.person_weights, w, model.intercept, model.own_intercept,
-                float(self.constant), self.lowest, WINDOW, max_rows,
-            ),
-            doubles=False,
-        )  # fmt: skip
-        return _binned(block, counts, raw, unit, self.lowest)
-
-
-def _binned(block: Block, counts: np.ndarray, raw: np.ndarray, unit: np.ndarray, lowest: int) -> BinnedSums:
-    return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), lowest, block.n_users)
+        how: tuple[Any, ...] = (
+            w,
+            model.intercept,
+            model.own_intercept,
+            float(self.constant),
+            self.lowest,
+            WINDOW,
+            max_rows,
+        )
+        parts = over_chunks(block, lambda some: kernels.mean_gradients(*some.for_kernels, *how), doubles=False)
+        return BinnedSums.of_chunks(parts, self.lowest, block.n_users)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import N_BINS, bins_of, signed_bins
+from commonground.clipping.grid import N_SIGNED_BINS, bins_of, signed_bins
 from commonground.clipping.sums import BinnedSums, SizeCounts
 from commonground.data.population import Block
 from commonground.statistics.kernels.coordinates import Coordinates
@@ -48,7 +48,7 @@ class LabelMeans(Statistic[BinnedSums]):
 
 @dataclass(frozen=True, eq=False)
 class LabelPlaces(Statistic[SizeCounts]):
-    """Of how many people the mean of what the shared prediction leaves of their labels lies where; 2·N_BINS − 1 bins."""
+    """How many people have which mean of what the shared prediction leaves of their labels, below and above zero."""
 
     gives = SizeCounts
     takes_no_directions = True
@@ -59,7 +59,7 @@ class LabelPlaces(Statistic[SizeCounts]):
         m, sums, _ = _residual_sums(block, self.model, coordinates)
         with np.errstate(over="ignore", invalid="ignore"):
             bins = signed_bins(sums / np.maximum(m, 1))
-        return SizeCounts(np.bincount(bins, block.person_weights, minlength=2 * N_BINS - 1))
+        return SizeCounts.of(bins, block.person_weights, N_SIGNED_BINS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,4 +81,4 @@ class LabelEnergies(Statistic[SizeCounts]):
             if own:
                 energies = np.maximum(energies - sums * sums / np.maximum(m, 1), 0.0)
             bins = bins_of(np.where(m > own, energies / np.maximum(m - own, 1), 0.0))
-        return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
+        return SizeCounts.of(bins, block.person_weights)

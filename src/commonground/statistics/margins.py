@@ -134,13 +134,7 @@ class MarginScores(Statistic[ScoreSums]):
     radius: float
 
     def of(self, block: Block) -> ScoreSums:
-        candidates = np.ascontiguousarray(self.candidates)
-        sums = over_chunks(
-            block,
-            lambda some: _scores(
-                some.X, some.y, some.offsets, some.person_weights, self.half, self.projection, candidates, self.margin,
-                self.length, self.radius,
-            ),
-            people=_PEOPLE,
-        )  # fmt: skip
+        asked = self.half, self.projection, np.ascontiguousarray(self.candidates)
+        how = *asked, self.margin, self.length, self.radius
+        sums = over_chunks(block, lambda some: _scores(*some.for_kernels, *how), people=_PEOPLE)
         return ScoreSums(sums.sum(axis=0))

@@ -1,11 +1,11 @@
 """Each person's second moment of her rows, features and label scaled by public bounds."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numba import njit
 
-from commonground.clipping.grid import CHUNK
 from commonground.clipping.sums import PositiveSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
@@ -37,6 +37,12 @@ class PublicScale:
         feature = max(self.centre, 1 - self.centre) ** 2
         return len(self.low) * feature + self.constant**2 + (self.label_scale * far) ** 2
 
+    @property
+    def for_kernels(self) -> tuple[tuple[Any, ...], tuple[float, ...]]:
+        """Of features: low ends, widths, centre, constant; of labels: both ends, centre, factor."""
+        features = self.low, self.high - self.low, self.centre, self.constant
+        return features, (self.label_low, self.label_high, self.label_centre, self.label_scale / self.label_unit)
+
     def linear_model(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
         """Coefficients and intercept in the units of the data, for y′ − label_centre = θᵀ(x′ − centre, constant)."""
         d = len(self.low)
@@ -53,23 +59,22 @@ def within(value, low, high):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
-def _moments(X, y, offsets, weights, low, width, centre, constant, label_low, label_high, label_centre, label_factor):  # type: ignore[no-untyped-def]
-    n, d = offsets.shape[0] - 1, X.shape[1]
+def _moments(X, y, offsets, weights, features, labels):  # type: ignore[no-untyped-def]
+    (low, width, centre, constant), (label_low, label_high, label_centre, label_factor) = features, labels
+    d = X.shape[1]
     size = d + 1 + (constant > 0)
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    sums = np.zeros((n_chunks, size, size))
-    for chunk in range(n_chunks):
-        own, z = np.empty((size, size)), np.full(size, constant)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            own[:] = 0.0
-            for i in range(offsets[j], offsets[j + 1]):
-                for a in range(d):
-                    z[a] = within((X[i, a] - low[a]) / width[a], 0.0, 1.0) - centre
-                z[size - 1] = label_factor * (within(y[i], label_low, label_high) - label_centre)
-                for a in range(size):
-                    for b in range(a + 1):
-                        own[a, b] += z[a] * z[b]
-            sums[chunk] += weights[j] / max(offsets[j + 1] - offsets[j], 1) * own
+    sums = np.zeros((1, size, size))
+    own, z = np.empty((size, size)), np.full(size, constant)
+    for j in range(offsets.shape[0] - 1):
+        own[:] = 0.0
+        for i in range(offsets[j], offsets[j + 1]):
+            for a in range(d):
+                z[a] = within((X[i, a] - low[a]) / width[a], 0.0, 1.0) - centre
+            z[size - 1] = label_factor * (within(y[i], label_low, label_high) - label_centre)
+            for a in range(size):
+                for b in range(a + 1):
+                    own[a, b] += z[a] * z[b]
+        sums[0] += weights[j] / max(offsets[j + 1] - offsets[j], 1) * own
     return sums
 
 
@@ -81,12 +86,6 @@ class RowMoments(Statistic[PositiveSums]):
     scale: PublicScale
 
     def of(self, block: Block) -> PositiveSums:
-        scale = self.scale
-        lower = over_chunks(
-            block,
-            lambda some: _moments(
-                some.X, some.y, some.offsets, some.person_weights, scale.low, scale.high - scale.low, scale.centre,
-                scale.constant, scale.label_low, scale.label_high, scale.label_centre, scale.label_scale / scale.label_unit,
-            ),
-        ).sum(axis=0)  # fmt: skip
-        return PositiveSums(lower + np.tril(lower, -1).T, scale.squared_radius, block.n_users)
+        how = self.scale.for_kernels
+        lower = over_chunks(block, lambda some: _moments(*some.for_kernels, *how)).sum(axis=0)
+        return PositiveSums(lower + np.tril(lower, -1).T, self.scale.squared_radius, block.n_users)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bins_of
+from commonground.clipping.grid import LARGEST, SMALLEST, bins_of
 from commonground.clipping.sums import DirectionSums, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
@@ -81,7 +81,7 @@ class HeadNoise(Statistic[SizeCounts]):
 
     def of(self, block: Block) -> SizeCounts:
         ratios = _run(block, self.model)[1]
-        return SizeCounts(np.bincount(bins_of(ratios), block.person_weights, minlength=N_BINS))
+        return SizeCounts.of(bins_of(ratios), block.person_weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,4 +92,4 @@ class LabelNoise(Statistic[SizeCounts]):
     model: SharedModel
 
     def of(self, block: Block) -> SizeCounts:
-        return SizeCounts(np.bincount(bins_of(_run(block, self.model)[2]), block.person_weights, minlength=N_BINS))
+        return SizeCounts.of(bins_of(_run(block, self.model)[2]), block.person_weights)

@@ -83,17 +83,13 @@ class ResidualGradients(Statistic[BinnedSums]):
 
     def of(self, block: Block) -> BinnedSums:
         model = self.model
-        U = np.ascontiguousarray(model.embedding)
-        max_rows = int(np.diff(block.offsets).max())
+        U, max_rows = np.ascontiguousarray(model.embedding), int(np.diff(block.offsets).max())
+        how = U, model.slopes, float(model.intercept), int(model.own_intercept), self.lowest
 
-        def of_chunk(some: Block) -> tuple[np.ndarray, ...]:
+        def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, WINDOW, len(U))), np.zeros((1, WINDOW, len(U)))
-            _residual_gradients(
-                some.X, some.y, some.offsets, some.person_weights, U, model.slopes, float(model.intercept),
-                int(model.own_intercept), self.lowest, counts[0], raw[0], unit[0], np.empty((max_rows, U.shape[1])),
-                np.empty(max_rows),
-            )  # fmt: skip
+            room = np.empty((max_rows, U.shape[1])), np.empty(max_rows)
+            _residual_gradients(*some.for_kernels, *how, counts[0], raw[0], unit[0], *room)
             return counts, raw[:, :, None], unit[:, :, None]
 
-        counts, raw, unit = over_chunks(block, of_chunk)
-        return BinnedSums(counts.sum(axis=0), raw.sum(axis=0), unit.sum(axis=0), self.lowest, block.n_users)
+        return BinnedSums.of_chunks(over_chunks(block, of_chunk), self.lowest, block.n_users)

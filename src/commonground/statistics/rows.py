@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import N_BINS, bins_of
+from commonground.clipping.grid import bins_of
 from commonground.clipping.sums import SizeCounts
 from commonground.data.population import Block
 from commonground.statistics.statistic import Statistic
@@ -21,7 +21,7 @@ class RowCounts(Statistic[SizeCounts]):
 
     def of(self, block: Block) -> SizeCounts:
         bins = bins_of(np.diff(block.offsets).astype(np.float64) ** 2)
-        return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
+        return SizeCounts.of(bins, block.person_weights)
 
 
 def shares_by_rows(block: Block, full_rows: float) -> np.ndarray:

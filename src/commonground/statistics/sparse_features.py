@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from commonground.clipping.grid import CHUNK, N_BINS, bins_of
+from commonground.clipping.grid import CHUNK, bins_of
 from commonground.clipping.sums import DirectionSums, FeatureShares, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
@@ -33,7 +33,7 @@ def sparse_energy_counts(block: Block, local_intercept: bool) -> SizeCounts:
             energy -= _sum_per_person(block, X).power(2).sum(axis=1) / m
         dof = m - local_intercept
         bins = bins_of(np.where(dof < 1, 0.0, energy / (np.maximum(dof, 1) * X.shape[1])))
-    return SizeCounts(np.bincount(bins, block.person_weights, minlength=N_BINS))
+    return SizeCounts.of(bins, block.person_weights)
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,15 +43,18 @@ def _array(value: Any, *shape: int) -> bool:
     )
 
 
+def _shape(value: Any) -> tuple[int, ...]:
+    return value.shape if isinstance(value, np.ndarray) else ()
+
+
 def _columns(value: Any, d: int, fewest: int) -> bool:
-    shape: tuple[int, ...] = value.shape if isinstance(value, np.ndarray) else ()
+    shape = _shape(value)
     return len(shape) == 2 and fewest <= shape[1] <= d and _array(value, d, shape[1])
 
 
 def _square(value: Any, d: int) -> bool:
-    return (
-        isinstance(value, np.ndarray) and value.ndim == 2 and len(value) <= d + 1 and _array(value, *[len(value)] * 2)
-    )
+    shape = _shape(value)
+    return len(shape) == 2 and shape[0] <= d + 1 and _array(value, shape[0], shape[0])
 
 
 def _window_start(value: Any, d: int) -> bool:
@@ -126,9 +129,14 @@ class Statistic(Generic[Sum]):
         raise NotImplementedError
 
     @property
-    def innermost(self) -> "Statistic[Sum]":
-        """The statistic whose sum it is: itself, unless it is one that has rows changed for another."""
-        return self
+    def inner(self) -> "Statistic[Any] | None":
+        """The statistic that is asked for on changed rows or labels; None where this one is asked for itself."""
+        return None
+
+    @property
+    def innermost(self) -> "Statistic[Any]":
+        """The statistic whose sum it is."""
+        return self if self.inner is None else self.inner.innermost
 
     def on_the_wire(self) -> dict[str, Any]:
         """Its public values by name, with dots for those within others; None is left out."""

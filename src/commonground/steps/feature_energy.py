@@ -1,8 +1,7 @@
 """How large features are: one released number that turns gradients into steps, for features of any common scale."""
 
-from commonground.clipping.grid import lower_edge
 from commonground.data.population import Population
-from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.histograms import median_square
 from commonground.gate import Gate
 from commonground.statistics.directions import FeatureEnergies
 
@@ -13,5 +12,4 @@ def release_feature_energy(
     """The median person's mean squared feature value (about her own mean with an ``own_intercept``)."""
     sizes = users.sum(FeatureEnergies(own_intercept))
     counts = gate.release(sizes.bounded(name), mu)
-    first = densest_window(counts.value, counts.noise_std)
-    return lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
+    return median_square(counts.value, counts.noise_std)

@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
-from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.histograms import median_square
 from commonground.denoise.shrinkage import shrunk_towards
-from commonground.gate import Gate, Release
+from commonground.gate import Gate
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
 from commonground.statistics.statistic import SharedModel
 
@@ -22,16 +21,11 @@ from commonground.statistics.statistic import SharedModel
 def release_head_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> SharedModel:
     """The model with the spread P of heads and the noise σ². A third of μ² for each of the three releases."""
     k, each = model.rank, mu / 3**0.5
-    ratio = _middle(gate.release(users.sum(HeadNoise(model)).bounded("noise against heads"), each))
-    noise = _middle(gate.release(users.sum(LabelNoise(model)).bounded("label noise"), each))
+    ratios = gate.release(users.sum(HeadNoise(model)).bounded("noise against heads"), each)
+    noises = gate.release(users.sum(LabelNoise(model)).bounded("label noise"), each)
+    ratio, noise = (median_square(counts.value, counts.noise_std) for counts in (ratios, noises))
     half = gate.release(users.sum(HeadDirections(model)).bounded("head directions"), each)
     moment = from_symmetric_half(half.value, k)
     people = max(float(np.trace(moment)), half.noise_std * k**0.5)
     shape = shrunk_towards(moment / people, np.eye(k) / k, half.noise_std / people)
     return replace(model, spread=noise / ratio * k * shape, noise=noise)
-
-
-def _middle(counts: Release) -> float:
-    """The median of what was counted by the bins of its square root."""
-    first = densest_window(counts.value, counts.noise_std)
-    return lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2

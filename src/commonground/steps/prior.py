@@ -13,10 +13,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
-from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.histograms import median_square
 from commonground.denoise.shrinkage import sure_share
 from commonground.gate import Gate
 from commonground.statistics.kernels.posterior import prior_factor
@@ -40,9 +39,7 @@ _FEWEST = 0.02  # of all people: the least information about a direction that is
 def first_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> SharedModel:
     """A model without directions, with a weak prior from one released number, the middle of people's label variances."""
     counts = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu)
-    first = densest_window(counts.value, counts.noise_std)
-    noise = lower_edge(quantile_bin(counts.value[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
-    return with_weak_prior(model, noise)
+    return with_weak_prior(model, median_square(counts.value, counts.noise_std))
 
 
 def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:

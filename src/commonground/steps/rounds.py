@@ -16,16 +16,14 @@ import numpy as np
 
 from commonground.clipping.grid import N_BINS
 from commonground.clipping.sums import BinnedSums
-from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, effective_people, quantile_bin
+from commonground.denoise.histograms import effective_people, located_quantile, quantile_bin
 from commonground.denoise.shrinkage import signal_share
 from commonground.gate import Gate
 from commonground.statistics.statistic import WINDOW
 
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
-FIRST_QUANTILE, HIGH_QUANTILE = (
-    0.6,
-    0.85,
-)  # where it follows each round's noise: in the first round, and after one without noise
+# Where it follows each round's noise: in the first round, and after one without noise
+FIRST_QUANTILE, HIGH_QUANTILE = (0.6, 0.85)
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
 
 
@@ -68,9 +66,7 @@ class Clip:
 def locate_sizes(sums_from: Callable[[int], BinnedSums], gate: Gate, mu: float, name: str) -> int:
     """Before the first round: where on the whole public grid people's contributions lie. Reads the rows once."""
     sizes = gate.release(sums_from(1).whole_histogram(f"{name}: where sizes lie"), mu)
-    first = densest_window(sizes.value, sizes.noise_std)
-    inside = sizes.value[first : first + LOCATING_WIDTH]
-    return round(quantile_bin(inside, first, CLIP_QUANTILE)) + EXPECTED_SHRINKAGE
+    return round(located_quantile(sizes.value, sizes.noise_std, CLIP_QUANTILE)) + EXPECTED_SHRINKAGE
 
 
 def release_clipped(

@@ -9,7 +9,7 @@ import math
 
 from commonground.clipping.grid import lower_edge
 from commonground.data.population import Population
-from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.histograms import LOCATING_WIDTH, located_quantile
 from commonground.gate import Gate
 from commonground.statistics.rows import RowCounts
 
@@ -27,6 +27,5 @@ def rows_are_seen(people: float, mu: float) -> bool:
 def release_full_rows(users: Population, gate: Gate, mu: float) -> float:
     """Rounded down to the grid, so that people with equally many rows all count one."""
     counts = gate.release(users.sum(RowCounts()).bounded("rows of people"), mu)
-    first = densest_window(counts.value, counts.noise_std)
-    inside = counts.value[first : first + _WIDTH]
-    return max(1.0, lower_edge(math.floor(quantile_bin(inside, first, FULL_QUANTILE))))
+    full = located_quantile(counts.value, counts.noise_std, FULL_QUANTILE, _WIDTH)
+    return max(1.0, lower_edge(math.floor(full)))

@@ -1,14 +1,15 @@
 """A grid of settings, as groups that need a fit each, and what comes of a fit for free."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from commonground.errors import InputError
+from commonground.billboard.board import Billboard
+from commonground.errors import InputError, is_whole
 from commonground.estimators.fedrep import PrivateFedRep
 
 # Of everybody's budget, or of what is computed where: not for a search to choose.
@@ -87,5 +88,30 @@ def groups_of(estimator: Any, candidates: list[dict[str, Any]]) -> list[Group]:
 def ranks_are_free(estimator: Any, settings: Mapping[str, Any]) -> bool:
     """Whether a board of a larger rank says, by its released spectrum, what one of this rank would be. A public rule."""
     model = clone(estimator).set_params(**settings)
-    whole = isinstance(model, PrivateFedRep) and isinstance(model.rank, int) and not isinstance(model.rank, bool)
+    whole = isinstance(model, PrivateFedRep) and is_whole(model.rank)
     return whole and model.recipe == "default" and bool(model.shared_mean or model.fit_intercept)
+
+
+def at_rank(board: Billboard, rank: int) -> Billboard:
+    """A board of fewer directions: those along which people's own coefficients are spread most, by its ``spread``. Costs nothing.
+
+    Heads are then posteriors in fewer directions. The board has a ``spread``, and at least this rank.
+    """
+    if rank == board.rank:
+        return board
+    assert board.spread is not None
+    assert rank < board.rank
+    first = int(board.fit_intercept)
+    own = board.spread[first:, first:]
+    kept = np.linalg.eigh((own + own.T) / 2)[1][:, ::-1][:, :rank]  # (k, rank)
+    within = np.zeros((first + board.rank, first + rank))
+    within[:first, :first] = np.eye(first)
+    within[first:, first:] = kept
+    statement = replace(board.statement, parameters={**board.statement.parameters, "rank": int(rank)})
+    spread = within.T @ board.spread @ within
+    return replace(
+        board,
+        embedding=np.ascontiguousarray(board.embedding @ kept),
+        spread=(spread + spread.T) / 2,
+        statement=statement,
+    )

@@ -28,10 +28,9 @@ from commonground.ledger import InMemoryLedger, Ledger
 from commonground.tally import tally
 from commonground.tuning.candidates import Group
 from commonground.tuning.hold_out import HeldOut
-from commonground.tuning.parts import part_of
+from commonground.tuning.parts import CHOICE, TRIES, Shares, part_of, repeated_mu
 from commonground.tuning.score import Scores, own_errors, release_scores
 from commonground.tuning.search import Found, Search
-from commonground.tuning.ways import CHOICE, TRIES, Shares, repeated_mu
 
 
 @dataclass(frozen=True)

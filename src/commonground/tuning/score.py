@@ -11,7 +11,7 @@ import numpy as np
 from commonground.billboard.board import Billboard
 from commonground.clipping.grid import N_BINS, lower_edge
 from commonground.clipping.sums import BinnedSums
-from commonground.denoise.histograms import LOCATING_WIDTH, densest_window, quantile_bin
+from commonground.denoise.histograms import located_quantile
 from commonground.evaluation.own_errors import Asker, kind_of
 from commonground.gate import Gate
 from commonground.heads.table import HeadTable
@@ -56,9 +56,7 @@ def release_scores(errors: np.ndarray, metric: str, gate: Gate, mu: float) -> Sc
     apart = np.where(np.isfinite(apart).all(axis=1, keepdims=True), apart, 0.0)[:, None, :]
     everybody = np.ones(n)
     sizes = gate.release(BinnedSums.of(apart, everybody, 1, 1).whole_histogram("sizes of differences"), mu * SIZES**0.5)
-    first = densest_window(sizes.value, sizes.noise_std)
-    edge = round(quantile_bin(sizes.value[first : first + LOCATING_WIDTH], first, CLIP_QUANTILE))
-    edge = int(np.clip(edge, 2, N_BINS - 1))
+    edge = int(np.clip(round(located_quantile(sizes.value, sizes.noise_std, CLIP_QUANTILE)), 2, N_BINS - 1))
     lowest = int(np.clip(edge - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = BinnedSums.of(apart, everybody, lowest, WINDOW)
     released = gate.release(sums.clipped_at(edge, "differences of errors"), mu * (1.0 - SIZES) ** 0.5 * (1 - 1e-9))

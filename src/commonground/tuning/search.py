@@ -10,12 +10,12 @@ from commonground.accounting.budgets import Budget
 from commonground.accounting.events import Event
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.errors import is_whole
 from commonground.gate import Gate, Randomness
 from commonground.heads.table import HeadTable
 from commonground.ledger import Ledger
-from commonground.tuning.candidates import Group
+from commonground.tuning.candidates import Group, at_rank
 from commonground.tuning.score import Scores
-from commonground.tuning.truncate import at_rank
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Search:
         """The board of each of a group's candidates, by its place: the fitted one, or one of lower rank."""
         board: Billboard = model.billboard_
         ranks = {at: self.candidates[at].get("rank", board.rank) for at in group.members}
-        return {at: at_rank(board, rank) if isinstance(rank, int) else board for at, rank in ranks.items()}
+        return {at: at_rank(board, rank) if is_whole(rank) else board for at, rank in ranks.items()}
 
     def with_board(self, model: Any, candidate: int, board: Billboard, people: Population) -> Any:
         """A fitted model as one of a candidate, with a board made from its own, and heads from all of everybody's rows."""
@@ -63,9 +63,8 @@ class Found:
     best: int  # its place among the candidates
     paid: tuple[Event, ...]  # all that was charged
     scores: Scores
-    released: dict[
-        int, tuple[float, float]
-    ]  # by a candidate's place: its score, and the standard deviation of its noise
+    # By a candidate's place: its score, and the standard deviation of its noise
+    released: dict[int, tuple[float, float]]
     way: str
     why: str  # this way, in sentences
     shares: dict[str, float]  # of μ²

@@ -15,10 +15,9 @@ from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger, Ledger
 from commonground.progress import progress_bar
 from commonground.tuning.hold_out import HeldOut
-from commonground.tuning.parts import Part, part_of
+from commonground.tuning.parts import Part, Shares, part_of, repeated_mu
 from commonground.tuning.score import Scores, own_errors, release_scores
 from commonground.tuning.search import Found, Search
-from commonground.tuning.ways import Shares, repeated_mu
 
 
 @dataclass(frozen=True)

@@ -26,11 +26,11 @@ from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, reserved
 from commonground.tally import tally
 from commonground.tuning.candidates import candidates_in, groups_of
 from commonground.tuning.hold_out import hold_out
+from commonground.tuning.parts import Shares, is_repeated
 from commonground.tuning.repeat import repeat_and_select
 from commonground.tuning.result import Candidate, Tuned
 from commonground.tuning.search import Found, Search
 from commonground.tuning.split import Split
-from commonground.tuning.ways import Shares, is_repeated
 
 EVERY = 5  # one of so many rows of each person is held out
 

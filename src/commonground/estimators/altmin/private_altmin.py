@@ -174,18 +174,9 @@ class PrivateAltMin(PersonalModel):
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
             head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
             model = self._default_recipe(users, budget, gate)
-        return Billboard(
-            embedding=model.embedding,
-            mean=model.coef,
-            intercept=model.intercept,
-            fit_intercept=model.own_intercept,
-            feature_names=users.feature_names,
-            statement=self._statement(
-                gate, "Private AltMin", budget, users, rank=self.rank, loss=self.loss, **parameters
-            ),
-            head_kind=head_kind,
-            spread=model.spread,
-            noise=None if model.spread is None else model.noise,
+        parameters = {"rank": self.rank, "loss": self.loss, **parameters}
+        return self._board(
+            users, model, self._statement(gate, "Private AltMin", budget, users, **parameters), head_kind
         )
 
     def _check(self, users: Population) -> None:

@@ -44,9 +44,8 @@ RAREST = 0.02
 STEP = 1.2  # length of a step, in steps of Newton's: clipped gradients are shorter than the likelihood's
 MOST_SCORES, MOST_LEVEL = 1.0, 0.2  # variance of scores, and of shared intercepts, that one step may be taken to make
 LEVEL_DOUBT = 2.0  # times the variance of the noise: the most that is taken to be unknown of a class's share
-SEEN = (
-    20.0  # n μ of a release that is precise to 7 % of all people; few people pay more for sizes and shares to reach it
-)
+# n μ of a release that is precise to 7 % of all people; few people pay more for sizes and shares to reach it
+PRECISE_RELEASE = 20.0
 MOST_TO_SEE = 0.2  # the largest share of such a release; rounds have 0.7
 PLAN = Plan(
     (
@@ -96,7 +95,7 @@ def plan_for(users: Population, rounds: int, mu: float) -> Plan:
     plan = PLAN
     plan = plan.where("rounds", repeats=rounds).where("prior", repeats=rounds)
     plan = plan_of_coordinates(plan, users, True, mu, users.total_weight)
-    seen = (SEEN / (users.total_weight * mu)) ** 2
+    seen = (PRECISE_RELEASE / (users.total_weight * mu)) ** 2
     for share in PLAN:
         if share.name in ("scale", "level", "sizes"):
             plan = plan.where(share.name, part=float(np.clip(seen, share.part, MOST_TO_SEE)))

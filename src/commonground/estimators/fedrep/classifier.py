@@ -231,7 +231,7 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
 
     def _labels_in(self, y: Any) -> np.ndarray:
         if self._several:
-            return ClassHeads(tuple(self.classes_.tolist())).places(y)
+            return ClassHeads(tuple(self.classes_.tolist())).numbers_of(y)
         labels = np.asarray(y).ravel()
         yes, no = labels == self.classes_[1], labels == self.classes_[0]
         if not (yes | no).all():

@@ -13,7 +13,6 @@ import numpy as np
 
 from commonground.accounting.plan import Plan
 from commonground.data.population import Population
-from commonground.data.users import Users
 from commonground.gate import Gate
 from commonground.statistics.sparse_features import FeatureFrequencies
 from commonground.statistics.statistic import SharedModel
@@ -91,7 +90,6 @@ def release_coordinates(
         transform = release_correlations(looked_at, transform, centre, False, gate, mu.get("correlations", 0.0))
         seen, some = (seen_in_coordinates(people, transform, centre) for people in (users, looked_at))
         return Coordinates(seen, some, transform, centre, np.zeros_like(everything), everything)
-    assert isinstance(users, Users)  # others have no sparse rows
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
     noise = released.noise_std
     counts = np.maximum(released.value, 0.0) + FLOOR * noise

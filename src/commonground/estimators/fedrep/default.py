@@ -88,10 +88,8 @@ def default_recipe(
         seen = release_coordinates(users, looked_at, asked.own_intercept, gate, mu)
         full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
         energy = release_feature_energy(seen.looked_at, False, gate, mu["scale"])
-        if asked.start is None:
-            model = release_first_model(seen.looked_at, asked, gate, mu)
-        else:
-            model = seen.from_features(asked.start)
+        begun = asked.start
+        model = release_first_model(seen.looked_at, asked, gate, mu) if begun is None else seen.from_features(begun)
         # The likelihood's curvature for a row's worth of gradient, on average over features; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if asked.log_odds else 1.0)
         hidden_directions = hardly_visible(users, asked.rank, budget.mu)
@@ -297,7 +295,7 @@ def without_overshoot(before: ClippedGradient | None, after: ClippedGradient) ->
 
 
 def _with_idle_directions(model: SharedModel, rank: int | Literal["auto"]) -> SharedModel:
-    """The model with as many directions as were asked for, the first features, on which everybody's coefficients are next to zero."""
+    """The model with as many directions as were asked for: first features, on which everybody's coefficients are next to zero."""
     assert model.spread is not None
     k, own = 0 if rank == "auto" else rank, int(model.own_intercept)
     spread = IDLE * model.noise * np.eye(own + k)

@@ -123,7 +123,9 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
         plan = plan.without("init").without("locate").without("sizes").without("rounds").without("later")
         plan = plan.where("mean rounds", part=0.7) if asked.shared_mean else plan
     reach = users.total_weight * mu
-    needed = {each.name: each.repeats * (VISIBLE_FROM[each.name] / reach) ** 2 for each in plan if each.name in VISIBLE_FROM}
+    needed = {
+        each.name: each.repeats * (VISIBLE_FROM[each.name] / reach) ** 2 for each in plan if each.name in VISIBLE_FROM
+    }
     return plan.with_at_least(needed, MOST_FOR_VISIBLE)
 
 
@@ -133,7 +135,9 @@ def levels_only(users: Population, asked: FitSettings, mu: float) -> bool:
 
 
 def _plan_for_levels(asked: FitSettings) -> Plan:
-    levels = (replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS)
+    levels = (
+        replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS
+    )
     plan = Plan(tuple(levels))
     return plan.without("level place").without("spread") if asked.log_odds else plan
 

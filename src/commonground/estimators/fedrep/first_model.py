@@ -5,7 +5,7 @@ the level is shared, a histogram of sizes of people's mean labels (√2) and, tw
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from commonground.steps.prior import FIRST_DOUBT, curvature_at, first_prior, rel
 
 CLIP_OF_LEVELS = 1.5  # standard deviations of people's mean labels, at which they are clipped
 LEAST_DOUBT_OF_STEP = 0.5  # of the last step towards the level: what may be missing
-YES_OR_NO = Place(middle=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1, about which nothing is known
+YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1, about which nothing is known
 # Times the labels' variance: what own intercepts vary by, where noise hides where labels lie.
 ROOM_FOR_LEVELS = 100.0
 LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
@@ -35,25 +35,29 @@ def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: d
     model = _as_log_odds(model) if asked.log_odds else first_prior(users, model, gate, mu["spread"])
     model = with_unknown_level(model, ROOM_FOR_LEVELS * model.noise if math.isinf(doubt) else doubt**2)
     for t in range(LOOKS_AT_LEVELS if "level prior" in mu else 0):
-        model = release_better_prior(users, model, gate, mu["level prior"], f"prior of levels, look {t + 1}", FIRST_DOUBT)
+        model = release_better_prior(
+            users, model, gate, mu["level prior"], f"prior of levels, look {t + 1}", FIRST_DOUBT
+        )
     return replace(model, coef=np.zeros(d)) if asked.shared_mean else model
 
 
 def release_level(
     users: Population, model: SharedModel, place: Place | None, gate: Gate, mu: dict[str, float]
 ) -> tuple[SharedModel, float]:
-    """The model with the mean of people's mean labels as its intercept; and the standard deviation of what noise leaves unknown of it.
+    """The model with the mean of people's mean labels as its intercept; and the standard deviation of what is unknown of it.
 
     ``place``: where they lie, where that is known beforehand. Each sum is clipped to where nearly all people are then believed to
     be, and weighed against what is believed already (a Kalman filter).
     """
     people = users.total_weight
     if place is None:
-        counts = gate.release(users.sum(LabelPlaces(model)).bounded("level of labels: where it lies"), mu["level place"])
+        counts = gate.release(
+            users.sum(LabelPlaces(model)).bounded("level of labels: where it lies"), mu["level place"]
+        )
         place = find_place(counts.value, counts.noise_std, people)
     if place is None:
         return model, math.inf
-    level, doubt = place.middle, place.doubt
+    level, doubt = place.mean, place.doubt
     for t in range(LEVEL_ROUNDS):
         seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie
         edge = nearest_edge(CLIP_OF_LEVELS * seen_from)

@@ -150,7 +150,7 @@ class PrivateFedRep(PersonalModel):
 
     @property
     def _finds_rank(self) -> bool:
-        return isinstance(self._rank, str) and self._rank == "auto"
+        return self._rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         if self.loss not in LOSSES[:2] or (self.loss == "logistic" and self.recipe == "paper"):
@@ -169,17 +169,7 @@ class PrivateFedRep(PersonalModel):
         pays = None if users.sparse or not model.rank else sharing_pays(users, model.rank, budget)
         public = {"rank": model.rank, "loss": self.loss} | ({} if start is None else {"start": start.fingerprint})
         statement = self._statement(gate, "Private FedRep", budget, users, **public)
-        return Billboard(
-            embedding=model.embedding,
-            mean=model.coef,
-            intercept=model.intercept,
-            fit_intercept=model.own_intercept,
-            feature_names=users.feature_names,
-            statement=replace(statement, sharing_pays=pays),
-            head_kind=self._head_kind(model),
-            spread=model.spread,
-            noise=None if model.spread is None else model.noise,
-        )
+        return self._board(users, model, replace(statement, sharing_pays=pays), self._head_kind(model))
 
     def _head_kind(self, model: SharedModel) -> HeadKind:
         if self.recipe == "paper":

@@ -21,7 +21,7 @@ from commonground.statistics.kernels.lanes import (
     subtract_product,
 )
 from commonground.statistics.kernels.person import FAST
-from commonground.statistics.kernels.posterior import NULL
+from commonground.statistics.kernels.posterior import LEAST_NOISE
 
 
 @subkernel(fastmath=FAST, error_model="numpy", forceinline=True)
@@ -75,7 +75,7 @@ def posteriors(G, q, L, noise, M, A, T, inverse, xi, facts):
             store(A, (c * q + b) * LANES, s)
         largest = multiply_add(splat(1.0), subtract(load(A, (c * q + c) * LANES), splat(noise)), largest)
     # Beside huge rows the noise would be lost to rounding, and with it whoever has them.
-    more = larger(subtract(multiply(splat(NULL), largest), splat(noise)), splat(0.0))
+    more = larger(subtract(multiply(splat(LEAST_NOISE), largest), splat(noise)), splat(0.0))
     for c in range(q):
         store(A, (c * q + c) * LANES, multiply_add(splat(1.0), more, load(A, (c * q + c) * LANES)))
     _inverse_factor(A, q, T)

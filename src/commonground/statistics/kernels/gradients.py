@@ -162,10 +162,9 @@ def embedding_gradients(
     most_rows = min(LANES * rows, batch_rows + rows + LANES * LANES)  # a batch ends with who exceeds batch_rows
     room = Room.of(k, most_rows, rows, width, window, dtype)
     counts, raw, unit = _accumulators(len(offsets) - 1, window, k, width)
-    _embedding_chunks(
-        X, y, offsets, weights, columns, k, int(mean is not None), float(shared_intercept), int(local_intercept), lowest,
-        batch_rows, counts, raw, unit, *room,
-    )  # fmt: skip
+    intercepts = float(shared_intercept), int(local_intercept)
+    how = columns, k, int(mean is not None), *intercepts, lowest, batch_rows
+    _embedding_chunks(X, y, offsets, weights, *how, counts, raw, unit, *room)
     return counts, raw[:, :, :, :d], unit[:, :, :, :d]
 
 
@@ -184,10 +183,8 @@ def _embedding_chunks(
     g, slots, factors, n_waiting = pointer(g_), pointer(slots_), pointer(factors_), pointer(n_waiting_)
     for chunk in range(counts.shape[0]):
         place = chunk * window * k * width
-        sums = Sums(
-            shifted(at_counts, chunk * N_BINS), shifted(at_raw, place), shifted(at_unit, place),
-            g, slots, factors, n_waiting,
-        )  # fmt: skip
+        counts_here, raw_here = shifted(at_counts, chunk * N_BINS), shifted(at_raw, place)
+        sums = Sums(counts_here, raw_here, shifted(at_unit, place), g, slots, factors, n_waiting)
         size = n_rows = used = 0
         end = min(n, (chunk + 1) * CHUNK)
         for j in range(chunk * CHUNK, end):
@@ -247,10 +244,9 @@ def mean_gradients(
     columns[0] = w
     room = Room.of(1, rows, rows, width, window, X.dtype)
     counts, raw, unit = _accumulators(len(offsets) - 1, window, 1, width)
-    _mean_chunks(
-        X, y, offsets, weights, columns, 1, float(intercept), int(centred), float(constant), lowest, rows, counts, raw, unit,
-        room.P, room.r, room.v, room.g, room.slots, room.factors, room.n_waiting,
-    )  # fmt: skip
+    how = columns, 1, float(intercept), int(centred), float(constant), lowest, rows
+    queues = room.g, room.slots, room.factors, room.n_waiting
+    _mean_chunks(X, y, offsets, weights, *how, counts, raw, unit, room.P, room.r, room.v, *queues)
     return counts, raw[:, :, :, :size], unit[:, :, :, :size]
 
 
@@ -268,10 +264,8 @@ def _mean_chunks(
     queued, slots, factors, n_waiting = pointer(g_), pointer(slots_), pointer(factors_), pointer(n_waiting_)
     for chunk in range(counts.shape[0]):
         place = chunk * window * width
-        sums = Sums(
-            shifted(at_counts, chunk * N_BINS), shifted(at_raw, place), shifted(at_unit, place),
-            queued, slots, factors, n_waiting,
-        )  # fmt: skip
+        counts_here, raw_here = shifted(at_counts, chunk * N_BINS), shifted(at_raw, place)
+        sums = Sums(counts_here, raw_here, shifted(at_unit, place), queued, slots, factors, n_waiting)
         for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
             if weights[j] == 0.0:  # she takes no part, not even in how the others' sums are rounded
                 continue

@@ -15,7 +15,7 @@ from commonground.compiled import kernel, subkernel
 MOST_STEPS = 40  # of Newton's; fewer than ten are needed
 _LONGEST = 3.0  # change of log-odds in one step: beyond, the curvature is another
 _AT_REST = 1e-9
-NULL = 1e-13  # of the sum of squares: the least noise
+LEAST_NOISE = 1e-13  # of the sum of squares: the least noise
 _FAR = 40.0  # log-odds beyond which a probability is 0 or 1
 
 
@@ -39,7 +39,7 @@ def factor_of_precision(L, q, noise):  # type: ignore[no-untyped-def]
     for c in range(q):
         largest += L[c, c]
     for c in range(q):  # beside huge rows the noise would be lost to rounding, and with it whoever has them
-        L[c, c] += max(NULL * largest - noise, 0.0)
+        L[c, c] += max(LEAST_NOISE * largest - noise, 0.0)
     for c in range(q):
         for b in range(c):
             L[c, c] -= L[c, b] * L[c, b]

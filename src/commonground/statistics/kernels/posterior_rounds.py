@@ -161,11 +161,14 @@ class Question(NamedTuple):
         elif coordinates.transform is not None:
             scales = np.zeros(padded(d + 1, LANES), dtype)
             scales[:d], scales[d] = coordinates.transform, 1.0
-        L = prior_factor(model.spread)
-        return cls(
-            asked, int(model.own_intercept), even, float(model.intercept), L, float(model.noise), constant, clip_norm, lowest,
-            centre, scales, T,
-        )  # fmt: skip
+        of_model = (
+            int(model.own_intercept),
+            even,
+            float(model.intercept),
+            prior_factor(model.spread),
+            float(model.noise),
+        )
+        return cls(asked, *of_model, constant, clip_norm, lowest, centre, scales, T)
 
 
 def chunk_sums(some: Block, question: Question, shares: np.ndarray, credits: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -182,12 +185,12 @@ def chunk_sums(some: Block, question: Question, shares: np.ndarray, credits: np.
     counts, size = np.zeros((1, 2, N_BINS)), 3 * (q * (q + 1) // 2) + q + 2
     raw, unit = np.zeros((1, WINDOW, columns, width)), np.zeros((1, WINDOW, columns, width))
     moments = np.zeros((1, size))
-    room = np.zeros((8 * (q + 1) ** 2 + 3 * q + 6 + size, LANES))
-    people_of_chunk(
-        some.X, some.y.astype(np.float64, copy=False), some.offsets, some.person_weights, shares, credits, *question,
-        np.empty(height * most_rows), np.empty((2, rows), dtype), np.empty((q + 3, height)), room, np.empty((LANES, 4), np.int64),
-        np.zeros((2, max(columns, 1), width), dtype), np.empty(LANES, dtype), counts, raw, unit, moments,
-    )  # fmt: skip
+    y, lanes = some.y.astype(np.float64, copy=False), np.zeros((8 * (q + 1) ** 2 + 3 * q + 6 + size, LANES))
+    of_rows = np.empty(height * most_rows), np.empty((2, rows), dtype), np.empty((q + 3, height))
+    of_gradients = np.zeros((2, max(columns, 1), width), dtype), np.empty(LANES, dtype)
+    room = *of_rows, lanes, np.empty((LANES, 4), np.int64), *of_gradients
+    people = some.offsets, some.person_weights, shares, credits
+    people_of_chunk(some.X, y, *people, *question, *room, counts, raw, unit, moments)
     entries = d + (question.constant != 0.0)
     return counts, raw[..., :entries], unit[..., :entries], moments
 
@@ -198,21 +201,9 @@ def people_of_chunk(
     scales_, T_, P_, r_, gram_, room_, batch, g_, eight_, counts, raw_, unit_, moments_,
 ):  # fmt: skip
     n, d, line, q = offsets.shape[0] - 1, X.shape[1], LINE_BYTES // X.itemsize, L_.shape[0]
-    window, columns, width, height, size = (
-        raw_.shape[1],
-        raw_.shape[2],
-        raw_.shape[3],
-        gram_.shape[1],
-        moments_.shape[1],
-    )
-    x, labels, w, L, centre, T_of = (
-        pointer(X),
-        pointer(y),
-        pointer(columns_),
-        pointer(L_),
-        pointer(centre_),
-        pointer(T_),
-    )
+    (_, window, columns, width), height, size = raw_.shape, gram_.shape[1], moments_.shape[1]
+    x, labels, w, L = pointer(X), pointer(y), pointer(columns_), pointer(L_)
+    centre, T_of = pointer(centre_), pointer(T_)
     projections, r, gram, g, eight = pointer(P_), pointer(r_), pointer(gram_), pointer(g_), pointer(eight_)
     raw, unit, sums, scales = pointer(raw_), pointer(unit_), pointer(moments_), pointer(scales_)
     other_r = shifted(r, r_.shape[1])

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import CHUNK, LARGEST, SMALLEST
+from commonground.clipping.grid import LARGEST, SMALLEST
 from commonground.clipping.sums import ClippedSums, PositiveSums, SymmetricSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
@@ -18,18 +18,18 @@ from commonground.statistics.embedding_moments import whole_matrix
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.lanes import LANES
 from commonground.statistics.kernels.linear import add_moment, head_in_place
-from commonground.statistics.kernels.person import FAST
+from commonground.statistics.kernels.person import FAST, padded
 from commonground.statistics.statistic import Statistic
 
 
 @kernel(fastmath=FAST, error_model="numpy")
-def _system_of(people, X, y, offsets, weights, Ut, m_public, parts, split, clips, blocks, vector):  # type: ignore[no-untyped-def]
-    """Add Σ W Wᵀ and Σ ỹ W of the people of one chunk to ``blocks`` and ``vector``."""
+def _add_system(X, y, offsets, weights, Ut, m_public, parts, split, clips, blocks, vector):  # type: ignore[no-untyped-def]
+    """Add people's Σ W Wᵀ and Σ ỹ W to ``blocks`` and ``vector``."""
     d, k, width = X.shape[1], Ut.shape[0], (X.shape[1] + LANES - 1) // LANES * LANES
     most, (eta, zeta) = m_public // parts, clips
     R, r, A = np.zeros((most, width)), np.empty(most), np.empty((most, k))
     gram, v, g, factors = np.empty((k, k)), np.empty(k), np.empty(d), np.empty(k * (k + 1) // 2)
-    for j in range(people[0], people[1]):
+    for j in range(offsets.shape[0] - 1):
         q = min(offsets[j + 1] - offsets[j], m_public) // parts
         if weights[j] == 0.0 or q < 1:
             continue
@@ -73,23 +73,12 @@ def _system_of(people, X, y, offsets, weights, Ut, m_public, parts, split, clips
         add_moment(blocks, R, used, v, factors)
 
 
-@kernel()
-def _system(X, y, offsets, weights, Ut, m_public, parts, split, clips):  # type: ignore[no-untyped-def]
-    n, d, k = offsets.shape[0] - 1, X.shape[1], Ut.shape[0]
-    n_chunks, width = (n + CHUNK - 1) // CHUNK, (X.shape[1] + LANES - 1) // LANES * LANES
-    blocks, vectors = np.zeros((n_chunks, k * (k + 1) // 2, width, width)), np.zeros((n_chunks, k, d))
-    for chunk in range(n_chunks):
-        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-        _system_of(people, X, y, offsets, weights, Ut, m_public, parts, split, clips, blocks[chunk], vectors[chunk])
-    return blocks, vectors
-
-
 @kernel(error_model="numpy")
-def _pairs_of(people, X, y, offsets, weights, m_public, zeta, total):  # type: ignore[no-untyped-def]
-    """Add the pairs of the people of one chunk to ``total``, upper triangle."""
+def _add_pairs(X, y, offsets, weights, m_public, zeta, total):  # type: ignore[no-untyped-def]
+    """Add people's pairs to ``total``, upper triangle."""
     d = X.shape[1]
     x1, x2, Z = np.empty(d), np.empty(d), np.empty((d, d))
-    for j in range(people[0], people[1]):
+    for j in range(offsets.shape[0] - 1):
         lo = offsets[j]
         Z[:] = 0.0
         for p in range(min(offsets[j + 1] - lo, m_public) // 2):
@@ -111,17 +100,6 @@ def _pairs_of(people, X, y, offsets, weights, m_public, zeta, total):  # type: i
         for c in range(d):
             for e in range(c, d):
                 total[c, e] += weights[j] * Z[c, e]
-
-
-@kernel()
-def _pairs(X, y, offsets, weights, m_public, zeta):  # type: ignore[no-untyped-def]
-    n, d = offsets.shape[0] - 1, X.shape[1]
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    sums = np.zeros((n_chunks, d, d))
-    for chunk in range(n_chunks):
-        people = chunk * CHUNK, min(n, (chunk + 1) * CHUNK)
-        _pairs_of(people, X, y, offsets, weights, m_public, zeta, sums[chunk])
-    return sums
 
 
 @dataclass(frozen=True, repr=False)
@@ -155,21 +133,15 @@ class System(Statistic[SystemSums]):
 
     def of(self, block: Block) -> SystemSums:
         parts, eta, zeta = 4 if self.split else 2, self.eta, self.zeta
-        Ut = np.ascontiguousarray(self.embedding.T)
-        matrices, vectors = over_chunks(
-            block,
-            lambda some: _system(
-                some.X,
-                some.y,
-                some.offsets,
-                some.person_weights,
-                Ut,
-                self.rows_per_user,
-                parts,
-                self.split,
-                (eta, zeta),
-            ),
-        )
+        (d, k), width = self.embedding.shape, padded(len(self.embedding), LANES)
+        how = np.ascontiguousarray(self.embedding.T), self.rows_per_user, parts, self.split, (eta, zeta)
+
+        def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray]:
+            blocks, vector = np.zeros((1, k * (k + 1) // 2, width, width)), np.zeros((1, k, d))
+            _add_system(*some.for_kernels, *how, blocks[0], vector[0])
+            return blocks, vector
+
+        matrices, vectors = over_chunks(block, of_chunk)
         rows = self.rows_per_user // parts
         return SystemSums(
             PositiveSums(whole_matrix(matrices.sum(axis=0), *self.embedding.shape), rows * eta**2, block.n_users),
@@ -190,7 +162,12 @@ class NormalisedPairs(Statistic[SymmetricSums]):
     zeta: float
 
     def of(self, block: Block) -> SymmetricSums:
-        upper = over_chunks(
-            block, lambda some: _pairs(some.X, some.y, some.offsets, some.person_weights, self.rows_per_user, self.zeta)
-        ).sum(axis=0)
+        d = block.X.shape[1]
+
+        def of_chunk(some: Block) -> np.ndarray:
+            total = np.zeros((1, d, d))
+            _add_pairs(*some.for_kernels, self.rows_per_user, self.zeta, total[0])
+            return total
+
+        upper = over_chunks(block, of_chunk).sum(axis=0)
         return SymmetricSums(upper + np.triu(upper, 1).T, self.rows_per_user // 2 * self.zeta**2, block.n_users)

@@ -15,30 +15,28 @@ from commonground.statistics.statistic import Statistic
 
 @kernel(error_model="numpy")
 def _clipped_pairs(X, y, offsets, clip_norm):  # type: ignore[no-untyped-def]
-    n, d = offsets.shape[0] - 1, X.shape[1]
-    n_chunks = (n + CHUNK - 1) // CHUNK
-    sums = np.zeros((n_chunks, d, d))
-    for chunk in range(n_chunks):
-        Z, s, a = np.empty((d, d)), np.empty(d), np.empty(d)
-        for j in range(chunk * CHUNK, min(n, (chunk + 1) * CHUNK)):
-            lo, m = offsets[j], offsets[j + 1] - offsets[j]
-            if m // 2 < 2:
-                continue
-            Z[:], s[:] = 0.0, 0.0
-            for i in range(m // 2):  # Σ_{i≠l} aᵢ aₗᵀ, row by row: what came before with what comes now
-                for c in range(d):
-                    a[c] = np.float64(y[lo + i]) * X[lo + i, c]
-                for c in range(d):
-                    for b in range(d):
-                        Z[c, b] += s[c] * a[b] + a[c] * s[b]
-                for c in range(d):
-                    s[c] += a[c]
-            # The norm is that of the very matrix that is added: a norm from a formula could miss its rounding.
-            scale = 2.0 / (m * (m - 1.0))  # as printed, although only half of the rows are summed
-            Z *= scale
-            squared = (Z * Z).sum()
-            if bin_of(squared) > 0:
-                sums[chunk] += Z * min(1.0, clip_norm / math.sqrt(squared))
+    d = X.shape[1]
+    sums = np.zeros((1, d, d))
+    Z, s, a = np.empty((d, d)), np.empty(d), np.empty(d)
+    for j in range(offsets.shape[0] - 1):
+        lo, m = offsets[j], offsets[j + 1] - offsets[j]
+        if m // 2 < 2:
+            continue
+        Z[:], s[:] = 0.0, 0.0
+        for i in range(m // 2):  # Σ_{i≠l} aᵢ aₗᵀ, row by row: what came before with what comes now
+            for c in range(d):
+                a[c] = np.float64(y[lo + i]) * X[lo + i, c]
+            for c in range(d):
+                for b in range(d):
+                    Z[c, b] += s[c] * a[b] + a[c] * s[b]
+            for c in range(d):
+                s[c] += a[c]
+        # The norm is that of the very matrix that is added: a norm from a formula could miss its rounding.
+        scale = 2.0 / (m * (m - 1.0))  # as printed, although only half of the rows are summed
+        Z *= scale
+        squared = (Z * Z).sum()
+        if bin_of(squared) > 0:
+            sums[0] += Z * min(1.0, clip_norm / math.sqrt(squared))
     return sums
 
 
