@@ -23,6 +23,7 @@ _SHARE_BETWEEN, _STDS_BETWEEN = (
     0.9,
     3.29,
 )  # of a normal distribution: so much of it is within so many standard deviations
+_STDS_IN_RANGE = 6.0  # of people's mean labels: three to each side
 _MISFIT = 0.3  # widths: what is never known of a mean, as people's numbers are no bell
 
 
@@ -33,6 +34,15 @@ class Place:
     mean: float
     doubt: float  # standard deviation of what is not known of the mean
     spread: float  # standard deviation of people's numbers about it
+
+    @classmethod
+    def within(cls, low: float, high: float) -> "Place":
+        """What a public range alone says, of its mean and of people's numbers alike.
+
+        >>> Place.within(1.0, 7.0)
+        Place(mean=4.0, doubt=1.0, spread=1.0)
+        """
+        return cls((low + high) / 2, (high - low) / _STDS_IN_RANGE, (high - low) / _STDS_IN_RANGE)
 
 
 def find_place(counts: np.ndarray, noise_std: float, people: float) -> Place | None:

@@ -24,7 +24,8 @@ from commonground.statistics.labels import LabelEnergies
 from commonground.statistics.posterior import PosteriorMoments
 from commonground.statistics.statistic import SharedModel
 
-FIRST_SHARE = 0.1  # of the labels' variance that people's own parts are first given
+FIRST_SHARE = 0.1  # of the labels' variance that people's own coefficients are first given
+FIRST_SHARE_OF_LEVELS = 0.2  # the same, of their own levels: raters, students and patients differ by 0.1 to 0.3
 FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # relative error expected of a prior: at first, and after two looks
 # Standard deviations of people's own parts: how large what these have in common is expected to be; of own intercepts, about a
 # level that was released before.
@@ -44,7 +45,7 @@ def first_prior(users: Population, model: SharedModel, gate: Gate, mu: float) ->
 
 def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:
     """A model without directions, whose own intercepts make up ``FIRST_SHARE`` of the noise."""
-    return replace(model, noise=noise, spread=FIRST_SHARE * noise * np.eye(int(model.own_intercept)))
+    return replace(model, noise=noise, spread=FIRST_SHARE_OF_LEVELS * noise * np.eye(int(model.own_intercept)))
 
 
 def with_weak_log_odds(model: SharedModel) -> SharedModel:

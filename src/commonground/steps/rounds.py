@@ -8,7 +8,6 @@ signal can be read off its length, by Stein's formula: step · max(0, 1 − p σ
 the noise floor hardly move. It uses released values only, and costs nothing.
 """
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from commonground.statistics.statistic import WINDOW
 CLIP_QUANTILE = 0.3  # of the people; see docs/private_fedrep.md for the experiment
 # Where it follows each round's noise: in the first round, and after one without noise
 FIRST_QUANTILE, HIGH_QUANTILE = (0.6, 0.85)
+WORTH_AT_EXPECTED = 0.8  # of a person, on average, where clipped at the size that contributions are expected to have
 EXPECTED_SHRINKAGE = 1  # bins (half an octave) by which sizes are expected to fall from one round to the next
 
 
@@ -78,21 +78,22 @@ def release_clipped(
     name: str,
     quantile: float = CLIP_QUANTILE,
     above: float = 1.0,
-    no_more_than_there_are: bool = False,
 ) -> ClippedGradient:
     """One round: sizes through the gate, a clip chosen from them, the clipped sum through the gate.
 
     ``sums_from(lowest)`` reads the rows once and keeps sums for the window of bins that starts at ``lowest``; where the
     window must be is guessed from the last round's clip. The clip is ``above`` times the quantile of sizes.
-    ``no_more_than_there_are``: people of a histogram that noise has filled up count for as many as there are; steps are longer.
+    ``mu_size=0``: people are too few for a histogram, and ``last_edge`` is where their sizes are expected.
     """
     first = int(np.clip(last_edge - EXPECTED_SHRINKAGE - WINDOW // 2, 1, N_BINS - WINDOW))
     sums = sums_from(first)
-    sizes = gate.release(sums.histogram(f"{name}: sizes"), mu_size).value
-    edge = round(quantile_bin(sizes, first, quantile) + np.log2(above**2))
+    sizes, edge = None, last_edge
+    if mu_size:
+        sizes = gate.release(sums.histogram(f"{name}: sizes"), mu_size).value
+        edge = round(quantile_bin(sizes, first, quantile) + np.log2(above**2))
     edge = int(np.clip(edge, first + 1, first + WINDOW - 1))
     gradient = gate.release(sums.clipped_at(edge, f"{name}: clipped sum"), mu_sum)
+    share = WORTH_AT_EXPECTED if sizes is None else effective_people(sizes, first, edge) / sums.total_weight
     # The noise may hide people, but never take fewer than a tenth of them for real: steps would explode.
-    most = sums.total_weight if no_more_than_there_are else math.inf
-    people = max(effective_people(sizes, first, edge, most), 0.1 * sums.total_weight)
+    people = max(share, 0.1) * sums.total_weight
     return ClippedGradient(gradient.value, gradient.noise_std, people, edge)

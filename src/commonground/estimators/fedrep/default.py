@@ -24,6 +24,7 @@ from typing import Literal
 import numpy as np
 
 from commonground.accounting.budgets import Budget
+from commonground.clipping.grid import nearest_edge
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share, sure_share
@@ -34,6 +35,7 @@ from commonground.estimators.fedrep.default_plan import (
     FitSettings,
     hardly_visible,
     later_rounds,
+    learnable_rank,
     levels_only,
     plan_for,
 )
@@ -58,6 +60,7 @@ from commonground.steps.rounds import Clip, ClippedGradient, locate_sizes
 from commonground.steps.rows import release_full_rows
 from commonground.steps.some_people import some_people
 
+EXPECTED_ROWS = 10  # of a person, where people are too few to see the sizes of their gradients
 MEAN_EVERY = 4  # rounds: every fourth goes to w₀, whose residuals have shrunk with the embedding's error
 LOOK_EVERY = 4  # rounds
 # Relative error expected of the prior after rounds, whose noise lengthens weak directions.
@@ -78,12 +81,13 @@ def default_recipe(
     Its phases: coordinates; level of labels and a first prior, or an earlier model; a first w₀; a first U; looks at the prior;
     rounds. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
     """
-    looked_at = some_people(users, gate, budget.mu)
+    looked_at, wanted = some_people(users, gate, budget.mu), asked.rank
+    asked = replace(asked, rank=learnable_rank(users, asked, budget.mu))
     mu = plan_for(users, asked, budget.mu).costs(budget)
     if asked.log_odds:
         users, looked_at = users.seen_through(SignedLabels), looked_at.seen_through(SignedLabels)
     if levels_only(users, asked, budget.mu):
-        return _with_idle_directions(release_first_model(users, asked, gate, mu), asked.rank)
+        return with_idle_directions(release_first_model(users, asked, gate, mu), wanted)
     with progress_bar("training", asked.expected_rounds, verbose) as advance:
         seen = release_coordinates(users, looked_at, asked.own_intercept, gate, mu)
         full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
@@ -102,7 +106,7 @@ def default_recipe(
         if model.rank:
             doubt = FIRST_DOUBT if asked.start is None else DOUBT_OF_REFIT
             model = fit.rounds(fit.first_looks(model, "prior of heads", doubt), mean_clip)
-    return orthonormal(seen.for_features(model))
+    return with_idle_directions(orthonormal(seen.for_features(model)), wanted)
 
 
 @dataclass(frozen=True)
@@ -149,8 +153,12 @@ class Training:
         constant = self.constant if of_mean else 0.0
         return people.sum(PosteriorGradients(model, of_mean, constant, lowest, self.full_rows))
 
-    def located(self, of_mean: bool, model: SharedModel, mu: float, name: str) -> Clip:
-        """The clip of the first round, from where sizes of gradients lie."""
+    def first_clip(self, of_mean: bool, model: SharedModel, name: str) -> Clip:
+        """The clip of the first round, from where sizes of gradients lie; of few people, from where they are expected."""
+        mu = self.mu.get("mean locate" if of_mean else "locate")
+        if mu is None:
+            expected = self.energy * len(model.slopes) * model.noise / EXPECTED_ROWS
+            return Clip(nearest_edge(expected**0.5))
         return Clip(locate_sizes(partial(self.gradients, of_mean, self.seen.looked_at, model), self.gate, mu, name))
 
     def look(self, model: SharedModel, mu: float, name: str, doubt: float) -> SharedModel:
@@ -161,9 +169,9 @@ class Training:
         """The model with a first w₀, without directions, and the clip for further rounds of it."""
         if not self.asked.shared_mean:
             return model, None
-        clip = self.located(True, model, self.mu["mean locate"], "shared mean")
+        clip = self.first_clip(True, model, "shared mean")
         for t in range(self.asked.first_mean_rounds):
-            one_round = self.mu["mean sizes"], self.mu["mean rounds"]
+            one_round = self.mu.get("mean sizes", 0.0), self.mu["mean rounds"]
             gradient = self.mean_gradient(clip, self.first_people, model, one_round, f"shared mean, round {t + 1}")
             model, clip = self.better_mean(model, gradient), gradient.next_clip(LOWEST_QUANTILE)
             if t > 0:
@@ -201,7 +209,7 @@ class Training:
 
     def rounds(self, model: SharedModel, mean_clip: Clip | None) -> SharedModel:
         """The model after all rounds: so many as are asked for, or first ones, and then as many as these show to be worth it."""
-        state = RoundState(model, self.located(False, model, self.mu["locate"], "embedding"), mean_clip)
+        state = RoundState(model, self.first_clip(False, model, "embedding"), mean_clip)
         if self.asked.n_rounds:
             return self.stage(state, range(self.asked.n_rounds), 1.0).model
         state = self.stage(state, range(FIRST_ROUNDS), 0.5)
@@ -211,7 +219,7 @@ class Training:
     def stage(self, state: RoundState, rounds: range, part: float) -> RoundState:
         """These rounds, with looks between them, for a ``part`` of what all rounds and all looks between them may cost."""
         of_all = (part / len(rounds)) ** 0.5
-        one_round = self.mu["sizes"] * of_all, self.mu["rounds"] * of_all
+        one_round = self.mu.get("sizes", 0.0) * of_all, self.mu["rounds"] * of_all
         mu_look = self.mu["later prior"] * (part / -(-len(rounds) // LOOK_EVERY)) ** 0.5
         doubt = DOUBT_AFTER_ROUNDS if self.asked.start is None else DOUBT_OF_REFIT
         # The last of every four rounds is one of the mean; in a refit, where no rounds of the mean came before, the first.
@@ -294,13 +302,16 @@ def without_overshoot(before: ClippedGradient | None, after: ClippedGradient) ->
     return min(1.0, MOST_OVERSHOOT / (1.0 - left)) if left < 0.0 else 1.0
 
 
-def _with_idle_directions(model: SharedModel, rank: int | Literal["auto"]) -> SharedModel:
-    """The model with as many directions as were asked for: first features, on which everybody's coefficients are next to zero."""
+def with_idle_directions(model: SharedModel, rank: int | Literal["auto"]) -> SharedModel:
+    """The model with as many directions as were asked for: on further ones everybody's coefficients are next to zero."""
     assert model.spread is not None
-    k, own = 0 if rank == "auto" else rank, int(model.own_intercept)
-    spread = IDLE * model.noise * np.eye(own + k)
-    spread[:own, :own] = model.spread
-    return replace(model, embedding=np.eye(len(model.embedding), k), spread=spread)
+    if rank == "auto" or model.rank >= rank:
+        return model
+    (d, k), known = model.embedding.shape, len(model.spread)
+    directions = np.linalg.qr(np.column_stack([model.embedding, np.eye(d)]))[0][:, k:rank]
+    spread = IDLE * model.noise * np.eye(known + rank - k)
+    spread[:known, :known] = model.spread
+    return replace(model, embedding=np.column_stack([model.embedding, directions]), spread=spread)
 
 
 def _as_labels(model: SharedModel) -> SharedModel:

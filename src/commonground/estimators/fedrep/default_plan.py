@@ -7,12 +7,14 @@ import numpy as np
 
 from commonground.accounting.plan import Plan, Share
 from commonground.data.population import Population
+from commonground.denoise.places import Place
 from commonground.estimators.fedrep.coordinates import plan_of_coordinates
-from commonground.estimators.fedrep.few_people import information
+from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.rows import rows_are_seen
 from commonground.steps.some_people import share_looked_at
 
+YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1
 MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
 LEVEL_ROUNDS = 2
 LOOKS_AT_LEVELS = 3  # at the prior of own intercepts, before anything else is learned of few people
@@ -21,6 +23,9 @@ LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's 
 # n μ of one release, from which on it is of use: few people pay more for these, and less for all else. A level of labels that is
 # off is the largest part of the error of few people. Chosen on simulated tables of 500 to 3,000 people.
 VISIBLE_FROM = {"scale": 17.0, "level place": 16.0, "level": 9.0, "spread": 10.0, "level prior": 8.0}
+SIZES_SEEN_FROM = (
+    10.0  # n μ of a histogram of gradient sizes; with less, they are clipped where they are expected to be
+)
 FEW_BELOW = 300.0  # n μ of the whole budget, below which the prior of own intercepts is looked at first
 LEVELS_ONLY_BELOW = 30.0  # the same, below which noise hides nearly all but where labels lie and how far they spread
 LEVELS = "level place", "level", "spread", "level prior"
@@ -68,6 +73,7 @@ class FitSettings:
     own_intercept: bool = True
     shared_mean: bool = True
     log_odds: bool = False  # labels are yes or no, and the model tells the log-odds of yes
+    label_range: tuple[float, float] | None = None  # public: all labels are within it; of numbers only
     n_rounds: int | None = None  # for embedding and mean together; None: as many as the first ones show to be worth it
     start: SharedModel | None = None  # an earlier model with the same parts and a spread, in place of first estimates
 
@@ -75,6 +81,13 @@ class FitSettings:
     def shared_intercept(self) -> bool:
         """Whether the level of labels is learned: it is part of a shared mean whose people have intercepts of their own."""
         return self.shared_mean and self.own_intercept
+
+    @property
+    def place(self) -> Place | None:
+        """Where people's mean labels lie by what is public alone; None: nothing is known."""
+        if self.log_odds:
+            return YES_OR_NO
+        return None if self.label_range is None else Place.within(*self.label_range)
 
     @property
     def first_mean_rounds(self) -> int:
@@ -107,7 +120,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     if levels_only(users, asked, mu):
         return _plan_for_levels(asked)
     plan = PLAN.without("spread") if asked.log_odds or refit else PLAN
-    plan = plan.without("level place") if asked.log_odds else plan
+    plan = plan.without("level place") if asked.place is not None else plan
     looks_at_levels = asked.shared_intercept and not refit and users.total_weight * mu < FEW_BELOW
     plan = plan if looks_at_levels else plan.without("level prior")
     plan = plan_of_coordinates(plan, users, asked.own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
@@ -126,7 +139,16 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     needed = {
         each.name: each.repeats * (VISIBLE_FROM[each.name] / reach) ** 2 for each in plan if each.name in VISIBLE_FROM
     }
-    return plan.with_at_least(needed, MOST_FOR_VISIBLE)
+    return _without_hidden_sizes(plan.with_at_least(needed, MOST_FOR_VISIBLE), reach, asked.expected_rounds)
+
+
+def _without_hidden_sizes(plan: Plan, reach: float, rounds: int) -> Plan:
+    """The plan without histograms of gradient sizes in which noise would hide people; ``reach``: n μ of the whole budget."""
+    parts = plan.fractions()
+    for sizes, place, times in (("mean sizes", "mean locate", MEAN_ROUNDS), ("sizes", "locate", rounds)):
+        if reach * (parts.get(sizes, 1.0) / times) ** 0.5 < SIZES_SEEN_FROM:
+            plan = plan.without(sizes).without(place)
+    return plan
 
 
 def levels_only(users: Population, asked: FitSettings, mu: float) -> bool:
@@ -139,7 +161,16 @@ def _plan_for_levels(asked: FitSettings) -> Plan:
         replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS
     )
     plan = Plan(tuple(levels))
-    return plan.without("level place").without("spread") if asked.log_odds else plan
+    return plan if asked.place is None else plan.without("level place").without("spread")
+
+
+def learnable_rank(users: Population, asked: FitSettings, mu: float) -> int | Literal["auto"]:
+    """As many of the directions that are asked for as people are enough for; from public numbers."""
+    if asked.rank == "auto" or asked.start is not None:
+        return asked.rank
+    people, d = users.total_weight, users.n_features
+    enough = (k for k in range(asked.rank, 0, -1) if information(people, d, k, mu) >= SHARING_PAYS_FROM)
+    return next(enough, 0)
 
 
 def hardly_visible(users: Population, rank: int | Literal["auto"], mu: float) -> bool:

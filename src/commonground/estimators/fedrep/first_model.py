@@ -1,7 +1,8 @@
 """The model that rounds of the default recipe begin with: the level of labels, how far they spread, and room for own intercepts.
 
 **Guarantee.** What reads data passes the gate: of labels that are numbers a histogram of people's label energies (√2); where
-the level is shared, a histogram of sizes of people's mean labels (√2) and, twice, a further one (√2) and their clipped sum (2C).
+the level is shared, histograms of where people's mean labels lie (√2), unless a public range says it, and their clipped sums
+(2C).
 """
 
 import math
@@ -16,11 +17,17 @@ from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, LOOKS_AT_L
 from commonground.gate import Gate
 from commonground.statistics.labels import LabelMeans, LabelPlaces
 from commonground.statistics.statistic import WINDOW, SharedModel
-from commonground.steps.prior import FIRST_DOUBT, curvature_at, first_prior, release_better_prior, with_weak_log_odds
+from commonground.steps.prior import (
+    FIRST_DOUBT,
+    curvature_at,
+    first_prior,
+    release_better_prior,
+    with_weak_log_odds,
+    with_weak_prior,
+)
 
 CLIP_OF_LEVELS = 1.5  # standard deviations of people's mean labels, at which they are clipped
 LEAST_DOUBT_OF_STEP = 0.5  # of the last step towards the level: what may be missing
-YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1, about which nothing is known
 # Times the labels' variance: what own intercepts vary by, where noise hides where labels lie.
 ROOM_FOR_LEVELS = 100.0
 LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
@@ -31,8 +38,14 @@ def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: d
     d, doubt = users.n_features, 0.0
     model = SharedModel(np.zeros((d, 0)), None, 0.0, asked.own_intercept)
     if asked.shared_intercept:
-        model, doubt = release_level(users, model, YES_OR_NO if asked.log_odds else None, gate, mu)
-    model = _as_log_odds(model) if asked.log_odds else first_prior(users, model, gate, mu["spread"])
+        model, doubt = release_level(users, model, asked.place, gate, mu)
+    if asked.log_odds:
+        model = _as_log_odds(model)
+    elif "spread" in mu:
+        model = first_prior(users, model, gate, mu["spread"])
+    else:  # few people, and a range
+        assert asked.place is not None
+        model = with_weak_prior(model, (1.5 * asked.place.spread) ** 2)
     model = with_unknown_level(model, ROOM_FOR_LEVELS * model.noise if math.isinf(doubt) else doubt**2)
     for t in range(LOOKS_AT_LEVELS if "level prior" in mu else 0):
         model = release_better_prior(
@@ -51,12 +64,12 @@ def release_level(
     """
     people = users.total_weight
     if place is None:
-        counts = gate.release(
-            users.sum(LabelPlaces(model)).bounded("level of labels: where it lies"), mu["level place"]
-        )
-        place = find_place(counts.value, counts.noise_std, people)
-    if place is None:
-        return model, math.inf
+        seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
+        place = find_place(*seen, people)
+        if place is None:  # then sums could not be clipped: what these would cost goes to a better look
+            again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
+            place = find_place(*_together(seen, again), people)
+            return (model, math.inf) if place is None else (replace(model, intercept=place.mean), place.doubt)
     level, doubt = place.mean, place.doubt
     for t in range(LEVEL_ROUNDS):
         seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie
@@ -70,6 +83,21 @@ def release_level(
         # Where most were clipped, the step is far too short.
         doubt = max(doubt * (off / (doubt**2 + off)) ** 0.5, LEAST_DOUBT_OF_STEP * abs(step))
     return replace(model, intercept=level), doubt
+
+
+def _look_at_places(
+    users: Population, model: SharedModel, gate: Gate, mu: float, name: str
+) -> tuple[np.ndarray, float]:
+    """Noisy counts of people by where their mean labels lie, and the standard deviation of the noise."""
+    counts = gate.release(users.sum(LabelPlaces(model)).bounded(name), mu)
+    return counts.value, counts.noise_std
+
+
+def _together(one: tuple[np.ndarray, float], other: tuple[np.ndarray, float]) -> tuple[np.ndarray, float]:
+    """The mean of two noisy looks at the same numbers, the less noisy one counting for more."""
+    (a, noise_a), (b, noise_b) = one, other
+    weight = noise_b**2 / (noise_a**2 + noise_b**2)
+    return weight * a + (1.0 - weight) * b, noise_a * weight**0.5
 
 
 def with_unknown_level(model: SharedModel, variance: float) -> SharedModel:
