@@ -19,7 +19,7 @@ import commonground as cg
 from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu
 from commonground.datasets.real import load
 from commonground.progress import progress_bar
-from commonground.tuning import ways as rules
+from commonground.tuning import parts as rules
 
 EPSILON, DELTA = 2.0, 1e-6
 GRID: dict[str, list[Any]] = {"rank": [0, 1, 2, 3, 4, 5], "shared_mean": [True, False]}

@@ -28,7 +28,7 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
-from commonground.statistics.labels import LabelEnergies, LabelMeans
+from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.moments import RowMoments
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
@@ -192,6 +192,7 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "class moments": lambda b: ClassMoments(CLASSES).of(classed(b)).bounded("c"),
     "class shares": lambda b: ClassShares(3).of(classed(b)).bounded("c"),
     "sparse: class gradients": lambda b: ClassGradients(CLASSES, 0.0, LOWEST).of(csr(classed(b))).clipped_at(118, "c"),
+    "label places": lambda b: LabelPlaces(WITH_MEAN).of(b).bounded("l"),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b).clipped_at(119, "l"),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b).bounded("l"),
     "label noise": lambda b: LabelNoise(WITH_MEAN).of(b).bounded("l"),

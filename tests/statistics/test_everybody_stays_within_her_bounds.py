@@ -50,7 +50,7 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
-from commonground.statistics.labels import LabelEnergies, LabelMeans
+from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.moments import RowMoments
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
@@ -160,6 +160,8 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "class moments": lambda b: ClassMoments(CLASSES).of(classed(b)),
     "class shares": lambda b: ClassShares(3).of(classed(b)),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b),
+    "label places": lambda b: LabelPlaces(WITH_MEAN).of(b),
+    "label places, sparse": lambda b: LabelPlaces(PLAIN).of(csr(b)),
     "label means, first window": lambda b: LabelMeans(PLAIN, 1).of(csr(b)),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b),
     "label noise": lambda b: LabelNoise(WITH_MEAN).of(b),

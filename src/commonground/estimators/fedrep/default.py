@@ -308,7 +308,7 @@ def with_idle_directions(model: SharedModel, rank: int | Literal["auto"]) -> Sha
     if rank == "auto" or model.rank >= rank:
         return model
     (d, k), known = model.embedding.shape, len(model.spread)
-    directions = np.linalg.qr(np.column_stack([model.embedding, np.eye(d)]))[0][:, k:rank]
+    directions = np.linalg.qr(np.column_stack([model.embedding, np.eye(d, rank)]))[0][:, k:rank]
     spread = IDLE * model.noise * np.eye(known + rank - k)
     spread[:known, :known] = model.spread
     return replace(model, embedding=np.column_stack([model.embedding, directions]), spread=spread)

@@ -8,7 +8,7 @@ import numpy as np
 from commonground.accounting.plan import Plan, Share
 from commonground.data.population import Population
 from commonground.denoise.places import Place
-from commonground.estimators.fedrep.coordinates import plan_of_coordinates
+from commonground.estimators.fedrep.coordinates import START_FEATURES, plan_of_coordinates
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.rows import rows_are_seen
@@ -146,7 +146,7 @@ def _without_hidden_sizes(plan: Plan, reach: float, rounds: int) -> Plan:
     """The plan without histograms of gradient sizes in which noise would hide people; ``reach``: n μ of the whole budget."""
     parts = plan.fractions()
     for sizes, place, times in (("mean sizes", "mean locate", MEAN_ROUNDS), ("sizes", "locate", rounds)):
-        if reach * (parts.get(sizes, 1.0) / times) ** 0.5 < SIZES_SEEN_FROM:
+        if sizes in parts and reach * (parts[sizes] / times) ** 0.5 < SIZES_SEEN_FROM:
             plan = plan.without(sizes).without(place)
     return plan
 
@@ -165,12 +165,16 @@ def _plan_for_levels(asked: FitSettings) -> Plan:
 
 
 def learnable_rank(users: Population, asked: FitSettings, mu: float) -> int | Literal["auto"]:
-    """As many of the directions that are asked for as people are enough for; from public numbers."""
+    """As many of the directions that are asked for as people are enough for; from public numbers.
+
+    One at least where nothing else is learned.
+    """
     if asked.rank == "auto" or asked.start is not None:
         return asked.rank
     people, d = users.total_weight, users.n_features
+    d = min(d, START_FEATURES) if users.sparse else d  # directions are first looked for on popular ones
     enough = (k for k in range(asked.rank, 0, -1) if information(people, d, k, mu) >= SHARING_PAYS_FROM)
-    return next(enough, 0)
+    return next(enough, 0 if asked.shared_mean or asked.own_intercept else 1)
 
 
 def hardly_visible(users: Population, rank: int | Literal["auto"], mu: float) -> bool:

@@ -150,7 +150,7 @@ class PrivateFedRep(PersonalModel):
 
     @property
     def _finds_rank(self) -> bool:
-        return self._rank == "auto"
+        return isinstance(self._rank, str) and self._rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
         if self.loss not in LOSSES[:2] or (self.loss == "logistic" and self.recipe == "paper"):
