@@ -44,7 +44,6 @@ def test_what_counts_as_hidden_is_public(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(default_plan, "LEVELS_ONLY_BELOW", 0.0)
     X, y, ids = rated(0)
     seen = cg.PrivateFedRep(1, 0.1, simulation_seed=1).fit(X, y, users=ids).billboard_
-    assert seen.mean.any()  # type: ignore[union-attr]
     assert len(seen.statement.events) > len(boards[0].statement.events)
 
 

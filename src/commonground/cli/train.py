@@ -22,6 +22,8 @@ from commonground.billboard.board import Billboard
 from commonground.billboard.files import has_board, place_for_board
 from commonground.cli.options import print_json
 from commonground.data.population import Population
+from commonground.data.schema import Schema
+from commonground.data.schema_column import Column
 from commonground.data.users import Users
 from commonground.errors import BillboardError, InputError, SharingWarning, UselessError
 from commonground.estimators.checks import check_budget
@@ -126,7 +128,14 @@ class DryRun:
             seed=0,
         )
         stand_in: Users = copy(made_up)
-        stand_in.n_users = self.people.n_users  # shares of the budget depend on it
+        stand_in.n_users = (
+            self.people.n_users
+        )  # shares of the budget depend on it, and what is released on a range of labels
+        if self.people.label_range is not None:
+            label = Column("label", "label", range=self.people.label_range)
+            stand_in.schema = Schema(
+                (Column("person", "person"), label, *map(Column, map(str, range(made_up.n_features))))
+            )
         off = {name: False for name in ("verbose", "keep_heads") if name in parameters}
         same = clone(self.model).set_params(simulation_seed=0, **off)
         if "classes" in parameters:

@@ -118,6 +118,11 @@ class Population:
         return ""
 
     @property
+    def label_range(self) -> tuple[float, float] | None:
+        """Public: within it all labels are, if a schema says so."""
+        return None if self.schema is None else self.schema.label.range
+
+    @property
     def ids(self) -> np.ndarray:
         """One id per person."""
         raise NotImplementedError

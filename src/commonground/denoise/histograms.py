@@ -1,7 +1,5 @@
 """Reading noisy histograms: what sizes people's contributions have. Post-processing of releases, so free."""
 
-import math
-
 import numpy as np
 
 from commonground.clipping.grid import bin_of, lower_edge
@@ -52,16 +50,7 @@ def median_square(counts: np.ndarray, noise_std: float) -> float:
     return lower_edge(located_quantile(counts, noise_std, 0.5)) ** 2
 
 
-def effective_people(counts: np.ndarray, first: int, edge: int, most: float = math.inf) -> float:
-    """How many unclipped people the clipped sum is worth: Σ_b people_b · min(1, C / size_b).
-
-    Noise fills empty bins, as counts below zero are taken for zero. Where they add up to more than ``most``, all are scaled down.
-
-    >>> counts = np.array([30.0, -5.0, 10.0])
-    >>> effective_people(counts, first=117, edge=120), effective_people(counts, first=117, edge=120, most=20.0)
-    (40.0, 20.0)
-    """
+def effective_people(counts: np.ndarray, first: int, edge: int) -> float:
+    """How many unclipped people the clipped sum is worth: Σ_b people_b · min(1, C / size_b)."""
     sizes = lower_edge(np.arange(first, first + len(counts)) + 0.5)  # type: ignore[arg-type]
-    there = np.maximum(counts, 0.0)
-    worth = float((there * np.minimum(1.0, lower_edge(edge) / sizes)).sum())
-    return worth if math.isinf(most) else worth * min(1.0, most / max(float(there.sum()), 1e-300))
+    return float((np.maximum(counts, 0.0) * np.minimum(1.0, lower_edge(edge) / sizes)).sum())

@@ -19,10 +19,7 @@ _WIDTHS = 2.0 ** np.r_[np.arange(-10, -4), np.arange(-8, 5) / 2]
 _BELOW, _ABOVE = 16, 12  # bins from that of the mean, beyond which a bell has nobody
 _SEEN = 8.0  # nats by which the best bell must beat no bell at all: in noise alone, one of a hundred histograms has such a one
 _FAR_FROM_ONE = 0.1  # nats for each octave that a bell is further from size one
-_SHARE_BETWEEN, _STDS_BETWEEN = (
-    0.9,
-    3.29,
-)  # of a normal distribution: so much of it is within so many standard deviations
+_SHARE_BETWEEN, _STDS_BETWEEN = 0.9, 3.29  # so much of a normal distribution lies between ends so many stds apart
 _STDS_IN_RANGE = 6.0  # of people's mean labels: three to each side
 _MISFIT = 0.3  # widths: what is never known of a mean, as people's numbers are no bell
 
@@ -49,7 +46,7 @@ def find_place(counts: np.ndarray, noise_std: float, people: float) -> Place | N
     """The place of so many ``people``, by noisy ``counts`` of them in ``signed_bins``; None: noise hides it.
 
     >>> counts = np.zeros(2 * N_BINS - 1)
-    >>> counts[[363, 364, 365]] = 100.0, 800.0, 100.0  # from 1 to 1.4, to 2, to 2.8
+    >>> counts[[362, 363, 364]] = 100.0, 800.0, 100.0  # from 1 to 1.4, to 2, to 2.8
     >>> place = find_place(counts, noise_std=50.0, people=1000.0)
     >>> 1.4 < place.mean < 2.0, 0.1 < place.spread < 0.6
     (True, True)

@@ -83,8 +83,8 @@ def hidden_label(users: Population, mu: float) -> str:
     label = None if users.schema is None else users.schema.label
     if label is not None and label.kind in ("category", "yes/no"):
         return ""
-    if label is not None and label.range is not None:
-        low, high = label.range
+    if users.label_range is not None:
+        low, high = users.label_range
         middle, spread = (low + high) / 2, (high - low) / 4
     else:
         y = next(iter(users.blocks())).y
@@ -114,8 +114,7 @@ def reach_of(users: Population, mu: float) -> float:
 
 def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
     """A warning from public numbers alone, empty where there is none: nothing but a label's range holds such an answer."""
-    bounded = users.schema is not None and users.schema.label.range is not None
-    if bounded or users.sparse or not users.features_are_known or reach_of(users, mu) >= FEW:
+    if users.label_range is not None or users.sparse or not users.features_are_known or reach_of(users, mu) >= FEW:
         return ""
     return (
         f"{users.n_users:,} people are few for a shared answer of {users.n_features} features at this ε: for somebody without "

@@ -103,7 +103,9 @@ class SingleModel(PersonalModel):
             )
         budget, users = self._declared(users)
         if self.own_intercept:
-            model = default_recipe(users, FitSettings(rank=0), budget, gate, self.verbose)
+            model = default_recipe(
+                users, FitSettings(rank=0, label_range=users.label_range), budget, gate, self.verbose
+            )
         else:
             model = self._same_for_all(
                 users, (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget), gate

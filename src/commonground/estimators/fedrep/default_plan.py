@@ -120,8 +120,10 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     if levels_only(users, asked, mu):
         return _plan_for_levels(asked)
     plan = PLAN.without("spread") if asked.log_odds or refit else PLAN
-    plan = plan.without("level place") if asked.place is not None else plan
-    looks_at_levels = asked.shared_intercept and not refit and users.total_weight * mu < FEW_BELOW
+    few = users.total_weight * mu < FEW_BELOW
+    # Of many people even a range that is far too wide is no harm, as a histogram tells where labels lie within it.
+    plan = plan.without("level place") if asked.log_odds or (asked.place is not None and few) else plan
+    looks_at_levels = asked.shared_intercept and not refit and few
     plan = plan if looks_at_levels else plan.without("level prior")
     plan = plan_of_coordinates(plan, users, asked.own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
     of_rows = next(share.part for share in PLAN if share.name == "rows")

@@ -1,8 +1,8 @@
 """The model that rounds of the default recipe begin with: the level of labels, how far they spread, and room for own intercepts.
 
 **Guarantee.** What reads data passes the gate: of labels that are numbers a histogram of people's label energies (√2); where
-the level is shared, histograms of where people's mean labels lie (√2), unless a public range says it, and their clipped sums
-(2C).
+the level is shared, histograms of where people's mean labels lie (√2), unless people are few and a public range says it, and
+their clipped sums (2C).
 """
 
 import math
@@ -59,17 +59,18 @@ def release_level(
 ) -> tuple[SharedModel, float]:
     """The model with the mean of people's mean labels as its intercept; and the standard deviation of what is unknown of it.
 
-    ``place``: where they lie, where that is known beforehand. Each sum is clipped to where nearly all people are then believed to
-    be, and weighed against what is believed already (a Kalman filter).
+    ``place``: where they lie by what is known beforehand, if anything. Each sum is clipped to where nearly all people are then
+    believed to be, and weighed against what is believed already (a Kalman filter).
     """
     people = users.total_weight
-    if place is None:
+    if "level place" in mu:
         seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
-        place = find_place(*seen, people)
+        place = find_place(*seen, people) or place
         if place is None:  # then sums could not be clipped: what these would cost goes to a better look
             again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
             place = find_place(*_together(seen, again), people)
             return (model, math.inf) if place is None else (replace(model, intercept=place.mean), place.doubt)
+    assert place is not None
     level, doubt = place.mean, place.doubt
     for t in range(LEVEL_ROUNDS):
         seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie

@@ -186,8 +186,8 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None:
             check_count("n_rounds of PrivateFedRep", self.n_rounds)
         logistic, how = self.loss == "logistic", (budget, gate, self.verbose)
-        kept = None if users.schema is None else users.schema.label.range
-        asked = FitSettings(self._rank, self.fit_intercept, self.shared_mean, logistic, kept, self.n_rounds)
+        of_labels = logistic, users.label_range
+        asked = FitSettings(self._rank, self.fit_intercept, self.shared_mean, *of_labels, self.n_rounds)
         old = None if start is None else model_of(start, asked)
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
             if not logistic:
