@@ -36,10 +36,11 @@ def _directions(  # type: ignore[no-untyped-def]
             continue
         for i in range(m):
             shared = intercept
+            for a in range(d):  # stores nothing: a loop that does is added up by where arrays lie
+                shared += X[lo + i, a] * w[a]
+            labels[i] = y[lo + i] - shared
             for a in range(d):
                 R[i, a] = X[lo + i, a]
-                shared += R[i, a] * w[a]
-            labels[i] = y[lo + i] - shared
         if local_intercept:
             centre_in_place(R, labels, m)
         energy = 0.0
@@ -61,8 +62,10 @@ def _directions(  # type: ignore[no-untyped-def]
             for a in range(d):
                 for c in range(a + 1):
                     gram[a, c] = moment[0, c, a]
+                along = 0.0
                 for i in range(m):
-                    theta[a] += R[i, a] * labels[i]
+                    along += R[i, a] * labels[i]
+                theta[a] = along
         for i in range(size):
             gram[i, i] += _RIDGE * energy / size
         if not solve_in_place(gram, labels[:m] if m <= d else theta):

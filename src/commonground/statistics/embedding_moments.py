@@ -48,10 +48,11 @@ def _add_moments(X, y, offsets, weights, Ut, w, intercepts, clip_norm, max_rows,
             continue
         for i in range(m):
             shared = shared_intercept
+            for c in range(d):  # stores nothing: a loop that does is added up by where arrays lie
+                shared += X[lo + i, c] * w[c]
+            r[i] = y[lo + i] - shared
             for c in range(d):
                 R[i, c] = X[lo + i, c]
-                shared += R[i, c] * w[c]
-            r[i] = y[lo + i] - shared
         if local_intercept:
             mean = 0.0
             for i in range(m):

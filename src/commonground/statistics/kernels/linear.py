@@ -63,14 +63,16 @@ def head_in_place(R, r, m, Ut, A, gram, v):  # type: ignore[no-untyped-def]
                 total += row[c] * direction[c]
             A[i, a] = total
     trace = 0.0
-    for a in range(k):
-        v[a] = 0.0
+    for a in range(k):  # inner loops store nothing: those that do are added up by where arrays lie
+        total = 0.0
         for i in range(m):
-            v[a] += A[i, a] * r[i]
+            total += A[i, a] * r[i]
+        v[a] = total
         for b in range(k):
-            gram[a, b] = 0.0
+            total = 0.0
             for i in range(m):
-                gram[a, b] += A[i, a] * A[i, b]
+                total += A[i, a] * A[i, b]
+            gram[a, b] = total
         trace += gram[a, a]
     for a in range(k):
         gram[a, a] += TINY_RIDGE * trace
