@@ -90,11 +90,11 @@ def others_view(model: PersonalModel, target: int | None) -> np.ndarray:
         mean,
         [board.intercept],
         np.zeros(0) if board.class_scores is None else board.class_scores,
-        np.log([event.noise_scale for event in board.statement.events]),
     ]
     if target is not None and model.heads_ is not None:
         others = np.arange(len(model.heads_)) != target
         parts += [whole_models(model)[others]]
+    parts += [np.log([event.noise_scale for event in board.statement.events])]  # last: how many follows from releases
     return np.concatenate([np.ravel(part) for part in parts])
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from commonground.accounting.events import epsilon_spent
+from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.gaussian import compose
 from commonground.audit.bounds import Bound, lower_bound
 from commonground.audit.neighbours import TARGET, Neighbours
@@ -71,12 +71,22 @@ class Side:
     """What the runs on one population gave. Scores speak for ``with_target``."""
 
     whole: np.ndarray  # (runs,)
-    by_release: np.ndarray  # (runs, releases)
-    views: np.ndarray  # (runs, numbers that others see)
-    moved: np.ndarray  # (runs, releases)
+    claims: list[list[Event]]  # (runs, releases): which releases there are may follow from earlier ones
+    by_release: list[np.ndarray]  # (runs, releases)
+    views: list[np.ndarray]  # (runs, numbers that others see)
+    moved: list[np.ndarray]  # (runs, releases)
     halved: np.ndarray  # (runs,) of the whole, had the noise been half as large
-    worst_halved: np.ndarray  # (runs, releases) where δ = 0
+    worst_halved: list[np.ndarray]  # (runs, releases) where δ = 0
     differing: frozenset[str]
+
+    def of_release(self, name: str, values: list[np.ndarray]) -> np.ndarray:
+        """(runs,) the values of one release; zero in runs that do not have it, as there it told nothing."""
+        found = np.zeros(len(values))
+        for run, (claims, of_run) in enumerate(zip(self.claims, values, strict=True)):
+            for event, value in zip(claims, of_run, strict=True):
+                if event.name == name:
+                    found[run] = value
+        return found
 
 
 def audit(
@@ -97,8 +107,7 @@ def audit(
     if not 0.8 <= confidence < 1:
         raise InputError(f"confidence must lie between 0.8 and 1, got {confidence!r}.")
     seeds = [None if seed is None else seed * 10**7 + i for i in range(2 * n_runs)]
-    events = record(fit, pair.with_target, seeds[0], TARGET).claims
-    if not events:
+    if not record(fit, pair.with_target, seeds[0], TARGET).claims:
         raise InputError("this estimator released nothing that depends on data, so there is nothing to audit.")
     sides = [
         _side(fit, ours, theirs, some_seeds, sign, np.random.default_rng([seed or 0, int(sign > 0)]), advance)
@@ -108,6 +117,9 @@ def audit(
         )
     ]
     error, delta = 1.0 - confidence, claim.delta
+    claims = [of_run for side in sides for of_run in side.claims]
+    events = max(claims, key=lambda of_run: compose(event.cost.covering_mu for event in of_run))
+    by_name = {event.name: event for of_run in claims for event in of_run}
     if any(event.cost.steps for event in events):
         raise InputError("Poisson-sampled training adds or removes a unit; audit it by commonground.audit.sampled.")
     spent, pure = compose(event.cost.covering_mu for event in events), all(event.cost.epsilon for event in events)
@@ -116,21 +128,22 @@ def audit(
     whole_bound = _exact_too(lower_bound(*scores, delta, error / 2, threshold=0.0, pure=pure), scores, pure)
     power = _exact_too(lower_bound(*halved, delta, error / 2, threshold=0.0, pure=pure), halved, pure).epsilon
     whole = Line(WHOLE_FIT, *claimed, whole_bound, power)
-    others_scores = _discriminant(sides[0].views, sides[1].views)
+    views = _side_by_side(sides[0].views + sides[1].views)
+    others_scores = _discriminant(views[:n_runs], views[n_runs:])
     others = Line(OTHERS_VIEW, *claimed, lower_bound(*others_scores, delta, error / 4, pure=pure))
-    moved = np.concatenate([side.moved for side in sides])
     releases = []
-    for t, event in enumerate(events):
-        with_target, without = (side.by_release[:, t] for side in sides)
+    for name, event in by_name.items():
+        with_target, without = (side.of_release(name, side.by_release) for side in sides)
+        moved = np.concatenate([side.of_release(name, side.moved) for side in sides])
         one_pure = bool(event.cost.epsilon)
-        bound = lower_bound(with_target, without, delta, error / 4 / len(events), threshold=0.0, pure=one_pure)
+        bound = lower_bound(with_target, without, delta, error / 4 / len(by_name), threshold=0.0, pure=one_pure)
         power_of_one: float | None = None
         if one_pure:  # any outcome counts, drawn or not
-            bound = replace(bound, epsilon=max(bound.epsilon, event.cost.epsilon * float(moved[:, t].max())))
-            power_of_one = max(float(side.worst_halved[:, t].max()) for side in sides)
-        reach, too_far = float(np.sqrt((moved[:, t] ** 2).mean())), bool(moved[:, t].max() > 1.0 + 1e-9)
+            bound = replace(bound, epsilon=max(bound.epsilon, event.cost.epsilon * float(moved.max())))
+            power_of_one = max(float(side.of_release(name, side.worst_halved).max()) for side in sides)
+        reach, too_far = float(np.sqrt((moved**2).mean())), bool(moved.max() > 1.0 + 1e-9)
         releases.append(
-            Line(event.name, epsilon_spent([event], delta), event.cost.covering_mu, bound, power_of_one, reach, too_far)
+            Line(name, epsilon_spent([event], delta), event.cost.covering_mu, bound, power_of_one, reach, too_far)
         )
     simulated, differing = all(event.simulated for event in events), sides[0].differing | sides[1].differing
     asked, lines = (pair.name, claim, n_runs, confidence, simulated), (whole, others, tuple(releases))
@@ -153,12 +166,13 @@ def _side(
     rng: np.random.Generator,
     advance: Callable[[], None],
 ) -> Side:
-    whole, by_release, views, moved, halved, worst = [], [], [], [], [], []
+    whole, claims, by_release, views, moved, halved, worst = [], [], [], [], [], [], []
     differing: set[str] = set()
     for seed in seeds:
         transcript = record(fit, ours, seed, TARGET)
         found = evidence(fit, transcript, theirs, TARGET, rng)
         whole.append(sign * (np.inf if found.certain else found.log_ratios.sum()))
+        claims.append(transcript.claims)
         by_release.append(sign * found.log_ratios)
         views.append(transcript.view)
         moved.append(found.moved)
@@ -168,13 +182,22 @@ def _side(
         advance()
     return Side(
         np.array(whole),
-        np.array(by_release),
-        np.array(views),
-        np.array(moved),
+        claims,
+        by_release,
+        views,
+        moved,
         np.array(halved),
-        np.array(worst),
+        worst,
         frozenset(differing),
     )
+
+
+def _side_by_side(views: list[np.ndarray]) -> np.ndarray:
+    """(runs, numbers); a run that released fewer values has zeros behind its own."""
+    matrix = np.zeros((len(views), max(map(len, views))))
+    for row, view in zip(matrix, views, strict=True):
+        row[: len(view)] = view
+    return matrix
 
 
 def _discriminant(views_with: np.ndarray, views_without: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

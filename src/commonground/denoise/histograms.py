@@ -3,6 +3,7 @@
 import numpy as np
 
 from commonground.clipping.grid import bin_of, lower_edge
+from commonground.denoise.places import find_size
 
 LOCATING_WIDTH = 8  # bins (4 octaves): people's sizes mostly lie this close together
 _PREFER_ONE = 0.1  # standard deviations of noise that a window must gain for each bin it is further from size one
@@ -19,11 +20,16 @@ def densest_window(counts: np.ndarray, noise_std: float) -> int:
     >>> densest_window(counts, noise_std=0.01), densest_window(0 * counts, noise_std=1.0)
     (40, 117)
     """
+    first = visible_window(counts, noise_std)
+    return bin_of(1.0) - LOCATING_WIDTH // 2 if first is None else first
+
+
+def visible_window(counts: np.ndarray, noise_std: float) -> int | None:
+    """The same; None where the noise hides everybody."""
     people = np.convolve(counts[1:], np.ones(LOCATING_WIDTH), mode="valid")
     distance = np.abs(np.arange(1, len(people) + 1) + LOCATING_WIDTH / 2 - bin_of(1.0))
     near_one = people - _PREFER_ONE * noise_std * distance
-    hidden = near_one.max() < _SEEN * LOCATING_WIDTH**0.5 * noise_std
-    return 1 + int(np.argmin(distance) if hidden else np.argmax(near_one))
+    return None if near_one.max() < _SEEN * LOCATING_WIDTH**0.5 * noise_std else 1 + int(np.argmax(near_one))
 
 
 def quantile_bin(counts: np.ndarray, first: int, quantile: float) -> float:
@@ -45,9 +51,15 @@ def located_quantile(counts: np.ndarray, noise_std: float, quantile: float, widt
     return quantile_bin(counts[first : first + width], first, quantile)
 
 
-def median_square(counts: np.ndarray, noise_std: float) -> float:
-    """The median of what was counted by the bins of its square root, over the whole grid."""
-    return lower_edge(located_quantile(counts, noise_std, 0.5)) ** 2
+def median_square(counts: np.ndarray, noise_std: float, people: float, expected: float | None = None) -> float:
+    """The median of what was counted by the bins of its square root, over the whole grid; ``expected``: of these roots.
+
+    Where no window stands out, it is that of the bell of so many ``people`` which suits the counts; one, where noise hides it.
+    """
+    first = visible_window(counts, noise_std)
+    if first is None:
+        return (find_size(counts, noise_std, people, expected) or 1.0) ** 2
+    return lower_edge(quantile_bin(counts[first : first + LOCATING_WIDTH], first, 0.5)) ** 2
 
 
 def effective_people(counts: np.ndarray, first: int, edge: int) -> float:

@@ -332,8 +332,9 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             Empty where all is well.
         """
         budget = self._budget() if self._declares and self.recipe == "default" else None
-        locates = self._variant.startswith(LOCATE_LABELS)
-        return hidden_label(people, budget.mu) if locates and budget is not None and budget.mu else ""
+        if budget is None or not budget.mu or not self._variant.startswith(LOCATE_LABELS):
+            return ""
+        return hidden_label(people, budget.mu, finds_scales=self._variant.startswith(FIND_SCALES))
 
     @property
     def _rank(self) -> Any:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from commonground.data.population import Population
+from commonground.steps.label_units import LabelUnit
 
 # By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
 FEW, SOME = 40.0, 120.0
@@ -24,9 +25,9 @@ SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of an
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
-# Labels: so many octaves about size one are fine; n·μ must be so large for each octave from there to one, and for large labels
-# no more than a line that rises less (docs/schema.md).
-FREE_OCTAVES, REACH_AN_OCTAVE, LARGE_FROM, LARGE_AN_OCTAVE = 3.0, 25.0, 270.0, 5.0
+# Labels: so many octaves about size one are fine; beyond, n·μ must be so large for each octave of small and of large labels; and
+# so large for estimators that find no scales (docs/schema.md).
+FREE_OCTAVES, SMALL_AN_OCTAVE, LARGE_AN_OCTAVE, LABELS_FOUND_FROM = 3.0, 15.0, 5.0, 300.0
 LOCATE_LABELS = ("PrivateFedRep", "PrivateAltMin", "SingleModel")
 
 
@@ -72,11 +73,11 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
     return found
 
 
-def hidden_label(users: Population, mu: float) -> str:
+def hidden_label(users: Population, mu: float, *, finds_scales: bool) -> str:
     """What to say of labels so large or small that noise would hide where they lie; empty where all is well.
 
-    Where labels lie is found on a grid of sizes, about size one where nothing stands out. A public range says how large they
-    are, and is what is looked at then; of the rows, only quantiles.
+    Where labels lie is found on a grid of sizes, about size one where nothing stands out. With a public range they are learned in
+    units of it, and it alone is looked at; else of the rows, only quantiles.
     """
     if not users.features_are_known or not users.rows_are_here:
         return ""
@@ -84,8 +85,7 @@ def hidden_label(users: Population, mu: float) -> str:
     if label is not None and label.kind in ("category", "yes/no"):
         return ""
     if users.label_range is not None:
-        low, high = users.label_range
-        middle, spread = (low + high) / 2, (high - low) / 4
+        middle, spread = sum(users.label_range) / 2 / LabelUnit.of(users.label_range).size, 1.0
     else:
         y = next(iter(users.blocks())).y
         low, middle, high = np.quantile(y[:: 1 + y.size // NUMBERS].astype(np.float64), [0.1, 0.5, 0.9])
@@ -94,16 +94,14 @@ def hidden_label(users: Population, mu: float) -> str:
         return ""
     size = max(spread, abs(middle)) if abs(middle) > 2.0**FREE_OCTAVES else spread
     octaves = abs(math.log2(size))
-    needed = REACH_AN_OCTAVE * octaves
-    if size > 1.0:
-        needed = min(needed, LARGE_FROM + LARGE_AN_OCTAVE * octaves)
+    needed = (LARGE_AN_OCTAVE if size > 1.0 else SMALL_AN_OCTAVE) * octaves if finds_scales else LABELS_FOUND_FROM
     if octaves <= FREE_OCTAVES or users.n_users * mu >= needed:
         return ""
     name = "the label" if users.label_name is None else f"{users.label_name!r}, the label,"
     return (
         f"noise would hide where labels lie for {users.n_users:,} people at this ε, and nothing would be learned, or predictions "
-        f"be off by any factor: {name} is far {'larger' if size > 1 else 'smaller'} than one. Divide it by a public number, such "
-        "as 1,000 for prices, so that most labels lie between -8 and 8."
+        f"be off by any factor: {name} is far {'larger' if size > 1 else 'smaller'} than one. Declare its public range, such as "
+        "0 to 500,000 for prices (--label-range, or a schema), or divide it by a public number."
     )
 
 
@@ -114,11 +112,16 @@ def reach_of(users: Population, mu: float) -> float:
 
 def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
     """A warning from public numbers alone, empty where there is none: nothing but a label's range holds such an answer."""
-    if users.label_range is not None or users.sparse or not users.features_are_known or reach_of(users, mu) >= FEW:
+    if users.sparse or not users.features_are_known or reach_of(users, mu) >= FEW:
         return ""
+    held = (
+        "Only a narrow public range of labels would hold it."
+        if users.label_range is None
+        else "Only their range holds it."
+    )
     return (
         f"{users.n_users:,} people are few for a shared answer of {users.n_features} features at this ε: for somebody without "
-        "a head of her own it can be off by several times the spread of labels. A public range of labels would hold it."
+        f"a head of her own it can be off by several times the spread of labels. {held}"
     )
 
 

@@ -16,6 +16,7 @@ from commonground.heads.kinds import PosteriorHeads, RidgeHeads
 from commonground.progress import progress_bar
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
+from commonground.steps.label_units import LabelUnit
 from commonground.steps.shared_mean import release_feature_centre, shared_mean_rounds
 
 N_ROUNDS = 12
@@ -107,9 +108,8 @@ class SingleModel(PersonalModel):
                 users, FitSettings(rank=0, label_range=users.label_range), budget, gate, self.verbose
             )
         else:
-            model = self._same_for_all(
-                users, (PLAN if self.fit_intercept else PLAN.without("centre")).costs(budget), gate
-            )
+            unit, plan = LabelUnit.of(users.label_range), PLAN if self.fit_intercept else PLAN.without("centre")
+            model = unit.as_labels(self._same_for_all(unit.seen_by(users), plan.costs(budget), gate))
         kind = PosteriorHeads() if model.own_intercept else RidgeHeads()
         return self._board(users, model, self._statement(gate, "Single private model", budget, users), kind)
 

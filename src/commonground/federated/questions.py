@@ -17,7 +17,7 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import EmbeddingGradients, MeanFeatures, MeanGradients
-from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
+from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces, LabelsInUnit
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
 from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
 from commonground.statistics.residuals import ResidualGradients
@@ -36,8 +36,8 @@ CATALOGUE: dict[str, type[Statistic[Any]]] = {
     for statistic in (
         ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments, EmbeddingMomentSizes,
         FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies, LabelMeans,
-        LabelNoise, LabelPlaces, MeanFeatures, MeanGradients, PosteriorGradients, PosteriorMoments, ResidualGradients,
-        RowCounts, ScaleProfiles, SignedLabels, WhitenedGradients,
+        LabelNoise, LabelPlaces, LabelsInUnit, MeanFeatures, MeanGradients, PosteriorGradients, PosteriorMoments,
+        ResidualGradients, RowCounts, ScaleProfiles, SignedLabels, WhitenedGradients,
     )
 }  # fmt: skip
 METHODS: dict[type, tuple[str, ...]] = {  # what a node that adds its own noise makes of a sum

@@ -1,6 +1,7 @@
 """Where people's labels lie, and how far they spread: what is known before any model is."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -9,7 +10,7 @@ from commonground.clipping.sums import BinnedSums, SizeCounts
 from commonground.data.population import Block
 from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.kernels.products import row_products
-from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
+from commonground.statistics.statistic import WINDOW, Positive, SharedModel, Statistic, WindowStart
 
 
 def _residual_sums(
@@ -82,3 +83,18 @@ class LabelEnergies(Statistic[SizeCounts]):
                 energies = np.maximum(energies - sums * sums / np.maximum(m, 1), 0.0)
             bins = bins_of(np.where(m > own, energies / np.maximum(m - own, 1), 0.0))
         return SizeCounts.of(bins, block.person_weights)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelsInUnit(Statistic[Any]):
+    """Another statistic of the same people, whose labels are divided by a public unit."""
+
+    statistic: Statistic
+    unit: Positive
+
+    @property
+    def inner(self) -> Statistic[Any]:
+        return self.statistic
+
+    def of(self, block: Block) -> Any:
+        return self.statistic.of(replace(block, y=(block.y / self.unit).astype(block.y.dtype)))

@@ -63,6 +63,7 @@ def _window_start(value: Any, d: int) -> bool:
 
 Flag = Annotated[bool, Kind("flag", lambda value, d: type(value) is bool)]
 Number = Annotated[float, Kind("number", lambda value, d: type(value) in (int, float) and math.isfinite(value))]
+Positive = Annotated[float, Kind("positive", lambda value, d: type(value) is float and 0.0 < value < math.inf)]
 Vector = Annotated[np.ndarray, Kind("vector", lambda value, d: _array(value, d))]
 Frame = Annotated[np.ndarray, Kind("frame", lambda value, d: _columns(value, d, 1))]
 Embedding = Annotated[np.ndarray, Kind("embedding", lambda value, d: _columns(value, d, 0))]

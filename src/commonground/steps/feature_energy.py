@@ -12,4 +12,4 @@ def release_feature_energy(
     """The median person's mean squared feature value (about her own mean with an ``own_intercept``)."""
     sizes = users.sum(FeatureEnergies(own_intercept))
     counts = gate.release(sizes.bounded(name), mu)
-    return median_square(counts.value, counts.noise_std)
+    return median_square(counts.value, counts.noise_std, users.total_weight)

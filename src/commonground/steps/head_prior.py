@@ -23,7 +23,7 @@ def release_head_prior(users: Population, model: SharedModel, gate: Gate, mu: fl
     k, each = model.rank, mu / 3**0.5
     ratios = gate.release(users.sum(HeadNoise(model)).bounded("noise against heads"), each)
     noises = gate.release(users.sum(LabelNoise(model)).bounded("label noise"), each)
-    ratio, noise = (median_square(counts.value, counts.noise_std) for counts in (ratios, noises))
+    ratio, noise = (median_square(seen.value, seen.noise_std, users.total_weight) for seen in (ratios, noises))
     half = gate.release(users.sum(HeadDirections(model)).bounded("head directions"), each)
     moment = from_symmetric_half(half.value, k)
     people = max(float(np.trace(moment)), half.noise_std * k**0.5)

@@ -40,16 +40,16 @@ _FEWEST = 0.02  # of all people: the least information about a direction that is
 def first_prior(users: Population, model: SharedModel, gate: Gate, mu: float) -> SharedModel:
     """A model without directions, with a weak prior from one released number, the middle of people's label variances."""
     counts = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu)
-    return with_weak_prior(model, median_square(counts.value, counts.noise_std))
+    return with_weak_prior(model, median_square(counts.value, counts.noise_std, users.total_weight))
 
 
 def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:
-    """A model without directions, whose own intercepts make up ``FIRST_SHARE`` of the noise."""
+    """A model without directions; its own intercepts have ``FIRST_SHARE_OF_LEVELS`` of the variance of the noise."""
     return replace(model, noise=noise, spread=FIRST_SHARE_OF_LEVELS * noise * np.eye(int(model.own_intercept)))
 
 
 def with_weak_log_odds(model: SharedModel) -> SharedModel:
-    """The same for a model of log-odds: as much room as ``FIRST_SHARE`` of what one label leaves open."""
+    """The same for a model of log-odds: the noise is what one label leaves open, 1/(p (1 − p))."""
     return replace(with_weak_prior(model, 1.0 / curvature_at(model.intercept)), noise=1.0)
 
 

@@ -26,6 +26,7 @@ from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
+from commonground.steps.label_units import LabelUnit
 from commonground.steps.moment_system import MomentSystem, release_moment_system
 from commonground.steps.prior import LOOKS, release_prior
 from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
@@ -173,7 +174,8 @@ class PrivateAltMin(PersonalModel):
         else:
             parameters = {"rounds": self.n_rounds or N_ROUNDS}
             head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
-            model = self._default_recipe(users, budget, gate)
+            unit = LabelUnit() if self.loss == "logistic" else LabelUnit.of(users.label_range)
+            model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
         parameters = {"rank": self.rank, "loss": self.loss, **parameters}
         return self._board(
             users, model, self._statement(gate, "Private AltMin", budget, users, **parameters), head_kind

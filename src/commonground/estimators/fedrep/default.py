@@ -47,6 +47,7 @@ from commonground.statistics.posterior import PosteriorGradients
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_direction_moment, release_embedding_in_looks
+from commonground.steps.label_units import LabelUnit
 from commonground.steps.prior import (
     COMMON_LEVEL,
     FIRST_DOUBT,
@@ -81,6 +82,14 @@ def default_recipe(
     Its phases: coordinates; level of labels and a first prior, or an earlier model; a first w₀; a first U; looks at the prior;
     rounds. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
     """
+    unit = LabelUnit() if asked.log_odds else LabelUnit.of(asked.label_range)
+    start = None if asked.start is None else unit.of_model(asked.start)
+    asked = replace(asked, label_range=unit.of_range(asked.label_range), start=start)
+    return unit.as_labels(_recipe_in_unit(unit.seen_by(users), asked, budget, gate, verbose))
+
+
+def _recipe_in_unit(users: Population, asked: FitSettings, budget: Budget, gate: Gate, verbose: bool) -> SharedModel:
+    """The same for labels that are of a size near one, as far as is public."""
     looked_at, wanted = some_people(users, gate, budget.mu), asked.rank
     asked = replace(asked, rank=learnable_rank(users, asked, budget.mu))
     mu = plan_for(users, asked, budget.mu).costs(budget)

@@ -7,14 +7,12 @@ import numpy as np
 
 from commonground.accounting.plan import Plan, Share
 from commonground.data.population import Population
-from commonground.denoise.places import Place
 from commonground.estimators.fedrep.coordinates import START_FEATURES, plan_of_coordinates
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.rows import rows_are_seen
 from commonground.steps.some_people import share_looked_at
 
-YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1
 MEAN_ROUNDS = 3  # for a first w₀, before there is an embedding
 LEVEL_ROUNDS = 2
 LOOKS_AT_LEVELS = 3  # at the prior of own intercepts, before anything else is learned of few people
@@ -23,9 +21,8 @@ LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's 
 # n μ of one release, from which on it is of use: few people pay more for these, and less for all else. A level of labels that is
 # off is the largest part of the error of few people. Chosen on simulated tables of 500 to 3,000 people.
 VISIBLE_FROM = {"scale": 17.0, "level place": 16.0, "level": 9.0, "spread": 10.0, "level prior": 8.0}
-SIZES_SEEN_FROM = (
-    10.0  # n μ of a histogram of gradient sizes; with less, they are clipped where they are expected to be
-)
+# n μ of a histogram of gradient sizes; with less, they are clipped where they are expected to be.
+SIZES_SEEN_FROM = 10.0
 FEW_BELOW = 300.0  # n μ of the whole budget, below which the prior of own intercepts is looked at first
 LEVELS_ONLY_BELOW = 30.0  # the same, below which noise hides nearly all but where labels lie and how far they spread
 LEVELS = "level place", "level", "spread", "level prior"
@@ -46,9 +43,9 @@ PLAN = Plan(
         Share("rows", 0.004, "from how many rows on a person counts in full: one number"),
         Share("first scale", 0.004, "how large features are, before they are centred: one number (many people)"),
         Share("scale", 0.004, "how large features are: one number"),
+        Share("spread", 0.004, "how far labels spread: one number"),
         Share("level place", 0.006, "where people's mean labels lie: one histogram"),
         Share("level", 0.01, "clipped sums of people's mean labels", LEVEL_ROUNDS),
-        Share("spread", 0.004, "how far labels spread: one number"),
         Share("level prior", 0.004, "looks at the prior of own intercepts (few people)", LOOKS_AT_LEVELS),
         Share("mean locate", 0.004, "where gradient sizes of the shared mean lie: one histogram"),
         Share("mean sizes", 0.008, "a histogram that chooses each round's clip", MEAN_ROUNDS),
@@ -73,7 +70,7 @@ class FitSettings:
     own_intercept: bool = True
     shared_mean: bool = True
     log_odds: bool = False  # labels are yes or no, and the model tells the log-odds of yes
-    label_range: tuple[float, float] | None = None  # public: all labels are within it; of numbers only
+    label_range: tuple[float, float] | None = None  # public: all labels are within it
     n_rounds: int | None = None  # for embedding and mean together; None: as many as the first ones show to be worth it
     start: SharedModel | None = None  # an earlier model with the same parts and a spread, in place of first estimates
 
@@ -81,13 +78,6 @@ class FitSettings:
     def shared_intercept(self) -> bool:
         """Whether the level of labels is learned: it is part of a shared mean whose people have intercepts of their own."""
         return self.shared_mean and self.own_intercept
-
-    @property
-    def place(self) -> Place | None:
-        """Where people's mean labels lie by what is public alone; None: nothing is known."""
-        if self.log_odds:
-            return YES_OR_NO
-        return None if self.label_range is None else Place.within(*self.label_range)
 
     @property
     def first_mean_rounds(self) -> int:
@@ -121,8 +111,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
         return _plan_for_levels(asked)
     plan = PLAN.without("spread") if asked.log_odds or refit else PLAN
     few = users.total_weight * mu < FEW_BELOW
-    # Of many people even a range that is far too wide is no harm, as a histogram tells where labels lie within it.
-    plan = plan.without("level place") if asked.log_odds or (asked.place is not None and few) else plan
+    plan = plan.without("level place") if asked.log_odds else plan
     looks_at_levels = asked.shared_intercept and not refit and few
     plan = plan if looks_at_levels else plan.without("level prior")
     plan = plan_of_coordinates(plan, users, asked.own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
@@ -163,7 +152,7 @@ def _plan_for_levels(asked: FitSettings) -> Plan:
         replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS
     )
     plan = Plan(tuple(levels))
-    return plan if asked.place is None else plan.without("level place").without("spread")
+    return plan.without("level place").without("spread") if asked.log_odds else plan
 
 
 def learnable_rank(users: Population, asked: FitSettings, mu: float) -> int | Literal["auto"]:

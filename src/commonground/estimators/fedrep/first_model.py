@@ -1,8 +1,7 @@
 """The model that rounds of the default recipe begin with: the level of labels, how far they spread, and room for own intercepts.
 
 **Guarantee.** What reads data passes the gate: of labels that are numbers a histogram of people's label energies (√2); where
-the level is shared, histograms of where people's mean labels lie (√2), unless people are few and a public range says it, and
-their clipped sums (2C).
+the level is shared, histograms of where people's mean labels lie (√2), and their clipped sums (2C).
 """
 
 import math
@@ -12,15 +11,15 @@ import numpy as np
 
 from commonground.clipping.grid import lower_edge, nearest_edge
 from commonground.data.population import Population
-from commonground.denoise.places import Place, find_place
+from commonground.denoise.histograms import median_square
+from commonground.denoise.places import NoisyCounts, Place, find_place
 from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, LOOKS_AT_LEVELS, FitSettings
 from commonground.gate import Gate
-from commonground.statistics.labels import LabelMeans, LabelPlaces
+from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
 from commonground.statistics.statistic import WINDOW, SharedModel
 from commonground.steps.prior import (
     FIRST_DOUBT,
     curvature_at,
-    first_prior,
     release_better_prior,
     with_weak_log_odds,
     with_weak_prior,
@@ -30,23 +29,27 @@ CLIP_OF_LEVELS = 1.5  # standard deviations of people's mean labels, at which th
 LEAST_DOUBT_OF_STEP = 0.5  # of the last step towards the level: what may be missing
 # Times the labels' variance: what own intercepts vary by, where noise hides where labels lie.
 ROOM_FOR_LEVELS = 100.0
+YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1
 LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
 
 
 def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: dict[str, float]) -> SharedModel:
     """A model without directions and slopes, with a prior of own intercepts."""
-    d, doubt = users.n_features, 0.0
+    d, place, sizes = users.n_features, None, None
     model = SharedModel(np.zeros((d, 0)), None, 0.0, asked.own_intercept)
+    if "spread" in mu:
+        energies = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu["spread"])
+        sizes = NoisyCounts(energies.value, energies.noise_std)
     if asked.shared_intercept:
-        model, doubt = release_level(users, model, asked.place, gate, mu)
-    if asked.log_odds:
+        place = release_level(users, model, sizes, asked, gate, mu)
+        model = replace(model, intercept=0.0 if place is None else place.mean)
+    if sizes is None:
         model = _as_log_odds(model)
-    elif "spread" in mu:
-        model = first_prior(users, model, gate, mu["spread"])
-    else:  # few people, and a range
-        assert asked.place is not None
-        model = with_weak_prior(model, (1.5 * asked.place.spread) ** 2)
-    model = with_unknown_level(model, ROOM_FOR_LEVELS * model.noise if math.isinf(doubt) else doubt**2)
+    else:
+        expected = None if place is None else place.expected_size
+        model = with_weak_prior(model, median_square(sizes.counts, sizes.noise_std, users.total_weight, expected))
+    if asked.shared_intercept:
+        model = with_unknown_level(model, place)
     for t in range(LOOKS_AT_LEVELS if "level prior" in mu else 0):
         model = release_better_prior(
             users, model, gate, mu["level prior"], f"prior of levels, look {t + 1}", FIRST_DOUBT
@@ -55,22 +58,27 @@ def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: d
 
 
 def release_level(
-    users: Population, model: SharedModel, place: Place | None, gate: Gate, mu: dict[str, float]
-) -> tuple[SharedModel, float]:
-    """The model with the mean of people's mean labels as its intercept; and the standard deviation of what is unknown of it.
+    users: Population,
+    model: SharedModel,
+    sizes: NoisyCounts | None,
+    asked: FitSettings,
+    gate: Gate,
+    mu: dict[str, float],
+) -> Place | None:
+    """Where people's mean labels lie; None: noise hides it.
 
-    ``place``: where they lie by what is known beforehand, if anything. Each sum is clipped to where nearly all people are then
-    believed to be, and weighed against what is believed already (a Kalman filter).
+    ``sizes``: of what labels are off people's means. Each sum is clipped to where nearly all people are then believed to be, and
+    weighed against what is believed already (a Kalman filter).
     """
-    people = users.total_weight
-    if "level place" in mu:
+    people, place = users.total_weight, YES_OR_NO
+    if not asked.log_odds:
         seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
-        place = find_place(*seen, people) or place
-        if place is None:  # then sums could not be clipped: what these would cost goes to a better look
+        seen_place = find_place(*seen, people, sizes, asked.label_range)
+        if seen_place is None or seen_place.is_vague:
+            # Sums would be clipped far beyond people, or nowhere: what they would cost goes to a better look.
             again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
-            place = find_place(*_together(seen, again), people)
-            return (model, math.inf) if place is None else (replace(model, intercept=place.mean), place.doubt)
-    assert place is not None
+            return find_place(*_together(seen, again), people, sizes, asked.label_range)
+        place = seen_place
     level, doubt = place.mean, place.doubt
     for t in range(LEVEL_ROUNDS):
         seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie
@@ -83,7 +91,7 @@ def release_level(
         level += step
         # Where most were clipped, the step is far too short.
         doubt = max(doubt * (off / (doubt**2 + off)) ** 0.5, LEAST_DOUBT_OF_STEP * abs(step))
-    return replace(model, intercept=level), doubt
+    return replace(place, mean=level, doubt=doubt)
 
 
 def _look_at_places(
@@ -101,11 +109,13 @@ def _together(one: tuple[np.ndarray, float], other: tuple[np.ndarray, float]) ->
     return weight * a + (1.0 - weight) * b, noise_a * weight**0.5
 
 
-def with_unknown_level(model: SharedModel, variance: float) -> SharedModel:
-    """The model whose prior of own intercepts is wider by this variance, so that everybody's own rows tell the level."""
-    if not (model.own_intercept and variance > 0.0):
+def with_unknown_level(model: SharedModel, place: Place | None) -> SharedModel:
+    """The model whose prior of own intercepts is wider by what is not known of the level: everybody's own rows tell it."""
+    if not model.own_intercept:
         return model
     assert model.spread is not None
+    hidden = ROOM_FOR_LEVELS * model.noise if place is None or place.is_vague else 0.0
+    variance = hidden + (0.0 if place is None else place.doubt**2)
     spread = model.spread.copy()
     spread[0, 0] += variance / (curvature_at(model.intercept) * 4) ** 2 if model.log_odds else variance
     return replace(model, spread=spread)
