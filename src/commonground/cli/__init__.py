@@ -1,4 +1,4 @@
-"""The command line: one file a group of commands; `app.py` has those for everybody's day."""
+"""The command line: one file a group of commands; `app.py` has the everyday ones."""
 
 import sys
 

@@ -1,6 +1,6 @@
-"""The command line: schema, train, statement, personalize, predict, evaluate, ledger, federate, audit, reproduce, demo.
+"""The commands `train`, `statement`, `personalize`, `predict` and `demo`; and how errors end a command.
 
-Commands are declared here; what they do is loaded when one runs.
+These are declared here, all others where ``lazy.py`` says; what any of them does is loaded when it runs.
 """
 
 import sys

@@ -34,7 +34,7 @@ from commonground.progress import progress_bar
 
 MEAN, OWN_MEAN, OWN_DATA, OPEN = "global mean", "own mean", "own data", "mixed model, NOT private"
 BINS = (1, 2, 4, 8, 16, 32, 64)  # lowest numbers of own rows
-ITERATIONS = 60  # of the model without privacy: enough for a comparison, and no coffee break
+ITERATIONS = 60  # of the model without privacy: enough for a comparison
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 WARNING = (
     "NOT PRIVATE, for the operator's eyes only: errors on people's rows as they are. Do not publish them; and what you choose "

@@ -1,4 +1,4 @@
-"""The one door to all estimators: `train --model NAME`. A new estimator is one line of ``MODELS``.
+"""`train --model NAME`: the estimators by name. A new estimator is one line of ``MODELS``.
 
 What the command line offers (``--rank``, ``--rounds``, …) goes to the estimators whose ``__init__`` has such a parameter; what
 was asked for and has no place there is an error, not silently dropped.
@@ -76,14 +76,14 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
             "JointSGDClassifier, docs/joint_learning.md; or keep their rows where they are: `commonground federate`."
         )
     if model not in MODELS:
-        known = ", ".join(f"{name} ({door.what})" for name, door in MODELS.items())
+        known = ", ".join(f"{name} ({entry.what})" for name, entry in MODELS.items())
         raise InputError(f"--model must be one of {known}; got {model!r}.")
-    door = MODELS[model]
-    takes = set(inspect.signature(door.estimator).parameters) - set(door.fixed)
+    entry = MODELS[model]
+    takes = set(inspect.signature(entry.estimator).parameters) - set(entry.fixed)
     given = {name: value for name, value in asked.items() if value is not None}
     misplaced = [OPTION_OF.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if misplaced:
-        raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({door.what}).")
+        raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({entry.what}).")
     if model == "classifier" and people.schema is not None and people.schema.label.kind in ("number", "date"):
         raise InputError(
             f"--model classifier needs a label that is yes or no, or a category; {people.schema.label.name!r} is a "
@@ -98,7 +98,7 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
         given["rank"] = max(given["rank"], 1)
     if model == "ridge":
         usable |= _bounds(people, settings["epsilon"])
-    return door.estimator(**{**usable, **given, **door.fixed})
+    return entry.estimator(**{**usable, **given, **entry.fixed})
 
 
 def default_rank(people: Population) -> int:

@@ -128,9 +128,8 @@ class DryRun:
             seed=0,
         )
         stand_in: Users = copy(made_up)
-        stand_in.n_users = (
-            self.people.n_users
-        )  # shares of the budget depend on it, and what is released on a range of labels
+        # Shares of the budget depend on it, and what is released on a range of labels.
+        stand_in.n_users = self.people.n_users
         if self.people.label_range is not None:
             label = Column("label", "label", range=self.people.label_range)
             stand_in.schema = Schema(

@@ -262,7 +262,7 @@ def harmless_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _of_polars(frame: Any) -> pa.Table:
-    """Polars ends the process's patience, not an error, on a name with a zero character."""
+    """As an Arrow table; polars panics on a column name with a zero character, so that is refused first."""
     broken = [name for name in frame.columns if "\0" in name]
     if broken:
         raise InputError(
