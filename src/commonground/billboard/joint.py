@@ -173,6 +173,7 @@ class SharedParameters:
     statement: JointStatement
     # What a board of people says of its answers; what owners' answers are is the network's business.
     log_odds: ClassVar[bool] = False
+    answers_by_sign: ClassVar[bool] = False
     classes: ClassVar[None] = None
     feature_names: ClassVar[None] = None
 

@@ -157,7 +157,7 @@ def compare(
 
 
 def _is_class(schema: Schema | None) -> bool:
-    return schema is not None and schema.label.kind in ("category", "yes/no")
+    return schema is not None and schema.label.is_class
 
 
 def _errors(title: str, answer: np.ndarray, truth: np.ndarray, bins: np.ndarray, classes: bool) -> Errors:

@@ -123,7 +123,7 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
 
 
 def _look_at_classes(people: Population, y: np.ndarray, model: str) -> None:
-    if people.schema is not None and people.schema.label.kind in ("category", "yes/no"):
+    if people.schema is not None and people.schema.label.is_class:
         if model in (*NUMBERS, "own"):
             warnings.warn(
                 f"{label_in_words(people)} is yes or no, or one of two classes. --model classifier answers with its probability, "

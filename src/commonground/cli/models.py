@@ -84,7 +84,7 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
     misplaced = [OPTION_OF.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if misplaced:
         raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({entry.what}).")
-    if model == "classifier" and people.schema is not None and people.schema.label.kind in ("number", "date"):
+    if model == "classifier" and people.schema is not None and not people.schema.label.is_class:
         raise InputError(
             f"--model classifier needs a label that is yes or no, or a category; {people.schema.label.name!r} is a "
             f"{people.schema.label.kind}. Say in the schema which values it has, or take another model."
@@ -113,7 +113,7 @@ def _bounds(people: Population, epsilon: float) -> dict[str, Any]:
     schema = people.schema if people.features_are_known else None
     if schema is None:
         raise InputError("--model ridge needs a public range for every feature and for the label: give --schema.")
-    if schema.label.kind in ("category", "yes/no"):
+    if schema.label.is_class:
         raise InputError(
             f"--model ridge needs a label that is a number with a range; {schema.label.name!r} is {schema.label.kind}. Take "
             "--model classifier."

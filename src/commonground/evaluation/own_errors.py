@@ -32,9 +32,9 @@ def kind_of(board: Billboard) -> str:
     """What this board's answers are: numbers, log-odds, signs, or places in a list of classes."""
     if board.log_odds:
         return "log-odds"
-    if board.head_kind.name in ("signs", "margin"):
+    if board.answers_by_sign:
         return "signs"
-    listed = board.schema is not None and board.schema.label.kind in ("category", "yes/no")
+    listed = board.schema is not None and board.schema.label.is_class
     return "classes" if listed else "numbers"
 
 

@@ -19,7 +19,6 @@ from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.start import model_of, start_from
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
-from commonground.losses import LOSSES
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
 
@@ -144,16 +143,11 @@ class PrivateFedRep(PersonalModel):
         return "PrivateFedRep, rank='auto'" if self._finds_rank else "PrivateFedRep"
 
     @property
-    def _rank(self) -> int | Literal["auto"]:
-        """The number of directions that is asked for."""
-        return self.rank
-
-    @property
     def _finds_rank(self) -> bool:
         return isinstance(self._rank, str) and self._rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
-        if self.loss not in LOSSES[:2] or (self.loss == "logistic" and self.recipe == "paper"):
+        if self.loss not in PosteriorHeads.losses or (self.loss == "logistic" and self.recipe == "paper"):
             raise InputError(
                 f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
             )
