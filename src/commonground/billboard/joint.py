@@ -15,8 +15,9 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
+from commonground.billboard.board import Billboard
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
-from commonground.billboard.files import reading_board, write_board, write_page
+from commonground.billboard.files import STATEMENT, reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import BaseStatement, installed, recorded_spend, spent_as_json
 from commonground.errors import BudgetError, InputError
@@ -298,6 +299,14 @@ def paying(
 def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds shared parameters rather than a billboard of people."""
     try:
-        return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
+        return bool(json.loads((Path(path) / STATEMENT).read_text(encoding="utf-8"))["kind"] == _KIND)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+def load_any_board(
+    path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
+) -> Billboard | SharedParameters:
+    """A board of either kind, read and verified."""
+    kind = SharedParameters if is_shared_parameters(path) else Billboard
+    return kind.load(path, public_key)
