@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from commonground.accounting.budgets import warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.billboard.joint import SharedParameters, refuse_to_pay_for_watchers
 from commonground.clipping.sums import SampledSum
 from commonground.deep.own_heads import OwnHeads, of_each, outputs_of, own_head
 from commonground.deep.probe import made_up_records, refuse_failing_rows
 from commonground.deep.profiled import ProfiledGradients, WithSharedHead, clipped_sum_of_people
-from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
+from commonground.deep.shared_training import SharedTraining, as_floats, check_settings
 from commonground.errors import BillboardError, InputError, check_count, check_parameters
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
@@ -162,7 +163,7 @@ class PeopleTrainer(BaseEstimator):
         self._validate()
         refuse_to_pay_for_watchers(gate, ledger)
         X, targets, ids, person = self._rows(X, y, users)
-        warn_of_a_large_delta(self.delta, len(ids), "people")
+        warn_of_a_large_delta(self.delta, len(ids))
         model = self._network(X)
         gradients, y = ProfiledGradients(model, self.ridge), torch.from_numpy(targets).float().to(self.device)
         refuse_failing_rows(model, gradients.loss, X, y)  # before anything is paid

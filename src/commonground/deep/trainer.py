@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from commonground.accounting.budgets import warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE
 from commonground.billboard.joint import refuse_to_pay_for_watchers
 from commonground.deep.local import LocalSettings, OwnersTraining
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.deep.probe import made_up_records, refuse_failing_rows
-from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
+from commonground.deep.shared_training import SharedTraining, as_floats, check_settings
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
@@ -189,7 +190,7 @@ class JointTrainer(BaseEstimator):
         if X.dtype.is_floating_point and not bool(torch.isfinite(X).all()):
             raise InputError("X holds NaN or infinite values. Fill them in or drop the row.")
         protected = protected_units(owner_of_row, users, self.unit, self.user_level, self.records_per_user)
-        warn_of_a_large_delta(self.delta, protected.count, f"{self.unit}s")
+        warn_of_a_large_delta(self.delta, protected.count, self.unit)
         model = copy.deepcopy(self.model).to(self.device).eval()
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster pooling on a CPU
         personal = personal_names(model, self.personal)

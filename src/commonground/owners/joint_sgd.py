@@ -5,7 +5,6 @@ How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winso
 """
 
 import os
-import warnings
 from collections.abc import Callable
 from inspect import cleandoc
 from typing import Any, Self
@@ -14,12 +13,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from commonground.accounting.budgets import Budget
+from commonground.accounting.budgets import Budget, warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.billboard.board import name_each_other
 from commonground.billboard.joint import JointStatement, SharedParameters, refuse_to_pay_for_watchers
 from commonground.data.features import as_floats
-from commonground.errors import InputError, PrivacyWarning, check_parameters, check_size
+from commonground.errors import InputError, check_parameters, check_size
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.checkpoints import kept_in
@@ -163,9 +162,7 @@ class _JointSGD(BaseEstimator):
         unit = "record" if paper else self.unit
         protected = protected_units(owner, users, unit, self.user_level, self.records_per_user)
         unit, n_units = ("owner", n_owners) if paper else (unit, protected.count)
-        if self.delta > 1 / n_units:
-            message = f"delta = {self.delta:g} is larger than 1/(number of {unit}s) = {1 / n_units:g}."
-            warnings.warn(message, PrivacyWarning, stacklevel=2)
+        warn_of_a_large_delta(self.delta, n_units, unit)
         public = {"units": n_units, "owners": n_owners, "features": self.n_features_in_}
         with kept_in(checkpoint, self, {**public, "ledger": getattr(ledger, "name", None)}) as replay:
             descent = Descent(

@@ -171,7 +171,7 @@ def _of_block(board: "Billboard", block: Block) -> tuple[np.ndarray, ...]:
     """Own rows and losses of people who have two rows or more; scores, labels and intervals of rows held out."""
     sizes = np.diff(block.offsets)
     place = np.concatenate([np.arange(size) for size in sizes]) if len(sizes) else np.zeros(0, int)
-    who = np.repeat(np.arange(len(sizes)), sizes)
+    who = block.person_of_row
     out = (place % EVERY == 1) & (sizes[who] > 1)
     kept = Block(
         block.X[~out],
