@@ -268,7 +268,7 @@ class SharedParameters:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
 
 
-def refuse_to_pay_for_watchers(gate: Callable[..., SampledReleases], ledger: Ledger | SharedLedger | None) -> None:
+def refuse_ledger_with_gate(gate: Callable[..., SampledReleases], ledger: Ledger | SharedLedger | None) -> None:
     """No ledger vouches for what passed a gate that somebody looks behind."""
     if gate is not SampledReleases and ledger is not None:
         raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")

@@ -197,7 +197,7 @@ def personalize(
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
     from commonground.cli.use import personalize as fit_heads
 
-    fit_heads(billboard, table, out, user, label, item, as_json)
+    fit_heads(billboard, table, out, user=user, label=label, item=item, as_json=as_json)
 
 
 @app.command()
@@ -219,7 +219,9 @@ def predict(
     """Answer each row by its person's own head, or by the shared part where she has none."""
     from commonground.cli.use import predict as answer_rows
 
-    answer_rows(billboard, table, out, heads, user, item, strict, interval, as_json)
+    answer_rows(
+        billboard, table, out, heads=heads, user=user, item=item, strict=strict, interval=interval, as_json=as_json
+    )
 
 
 @app.command()

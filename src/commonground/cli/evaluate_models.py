@@ -138,10 +138,7 @@ def compare(
     models: list[tuple[str, Any]] = [(OWN_DATA, OwnDataOnly())]
     if users.n_features > 1:
         known = is_whole(private.rank) and 0 < private.rank < users.n_features
-        without_privacy = NonPrivateFedRep(private.rank if known else 1)
-        if "max_iterations" in without_privacy.get_params():
-            without_privacy.set_params(max_iterations=ITERATIONS)
-        models.append((OPEN, without_privacy))
+        models.append((OPEN, NonPrivateFedRep(private.rank if known else 1, max_iterations=ITERATIONS)))
     answers = {MEAN: _mean(split, schema), OWN_MEAN: _own_means(split, schema)}
     with progress_bar("evaluating, models", len(models) + 1, verbose) as advance:
         for title, model in [*models, (name, private)]:

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from commonground.data.population import Population
 from commonground.errors import InputError
@@ -24,6 +24,8 @@ class ModelByName:
     place: str  # module:class
     what: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    labels: Literal["numbers", "two classes", "any"] = "numbers"  # for which it is meant
+    heads_by_own_rows: bool = False  # alone: no prior is released that would hold a head of few rows
 
     @property
     def estimator(self) -> Any:
@@ -37,17 +39,30 @@ MODELS = {
     ),
     "altmin": ModelByName("commonground.estimators.altmin:PrivateAltMin", "the same by alternating minimisation"),
     "huber": ModelByName(
-        "commonground.estimators.altmin:PrivateAltMin", "the same for labels with outliers", {"loss": "huber"}
+        "commonground.estimators.altmin:PrivateAltMin",
+        "the same for labels with outliers",
+        {"loss": "huber"},
+        heads_by_own_rows=True,
     ),
     "classifier": ModelByName(
         "commonground.estimators.fedrep.classifier:PrivateFedRepClassifier",
         "for yes or no, or a category of several values",
+        labels="two classes",
     ),
     "logistic": ModelByName(
-        "commonground.estimators.altmin:PrivateAltMin", "for yes or no, as log-odds", {"loss": "logistic"}
+        "commonground.estimators.altmin:PrivateAltMin",
+        "for yes or no, as log-odds",
+        {"loss": "logistic"},
+        labels="two classes",
     ),
-    "margin": ModelByName("commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε"),
-    "subspace": ModelByName("commonground.estimators.exponential_subspace:ExponentialSubspace", "few features, pure ε"),
+    "margin": ModelByName(
+        "commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε", labels="two classes"
+    ),
+    "subspace": ModelByName(
+        "commonground.estimators.exponential_subspace:ExponentialSubspace",
+        "few features, pure ε",
+        heads_by_own_rows=True,
+    ),
     "single": ModelByName("commonground.estimators.single_model:SingleModel", "one model for everybody"),
     "level": ModelByName(
         "commonground.estimators.single_model:SingleModel",
@@ -55,9 +70,13 @@ MODELS = {
         {"own_intercept": True},
     ),
     "ridge": ModelByName(
-        "commonground.estimators.personal_ridge:PersonalBudgetRidge", "one model, everybody her own ε; needs ranges"
+        "commonground.estimators.personal_ridge:PersonalBudgetRidge",
+        "one model, everybody her own ε; needs ranges",
+        labels="any",
     ),
-    "own": ModelByName("commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared"),
+    "own": ModelByName(
+        "commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared", labels="any"
+    ),
     "nonprivate": ModelByName(
         "commonground.estimators.nonprivate_fedrep:NonPrivateFedRep", "NOT private: what sharing could bring"
     ),

@@ -1,6 +1,5 @@
 """`commonground train`: look first (place, table, scales, verdict, balance), then spend, then write."""
 
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,10 +28,12 @@ from commonground.errors import BillboardError, InputError, SharingWarning, Usel
 from commonground.estimators.checks import check_budget
 from commonground.estimators.discovery import DISCOVERY_SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
+from commonground.estimators.fedrep.private_fedrep import EXPECTED_RANK
 from commonground.estimators.fedrep.start import start_from
 from commonground.estimators.scales import advice
 from commonground.gate.journal import Journal
 from commonground.ledger import keeps_accounts
+from commonground.report.spending import kinds
 
 if TYPE_CHECKING:
     from commonground.ledger import Population as LedgerPopulation
@@ -85,7 +86,7 @@ def expected_to_pay(model: Any, people: Population) -> bool | None:
         or not people.features_are_known
     ):
         return None
-    rank = 2 if model.rank == "auto" else int(model.rank)
+    rank = EXPECTED_RANK if model.rank == "auto" else int(model.rank)
     if not 1 <= rank < people.n_features:
         return None
     return (
@@ -181,10 +182,8 @@ class DryRun:
 
     def releases(self) -> list[tuple[str, int, int]]:
         """By kind: rounds of one kind are one line."""
-        found: dict[str, list[int]] = {}
-        for event in self.events:
-            found.setdefault(re.sub(r" \d+\b", "", event.name), []).append(event.entries)
-        return [(name, len(entries), max(entries)) for name, entries in found.items()]
+        events = self.events
+        return [(name, len(at), max(events[place].entries for place in at)) for name, at in kinds(events).items()]
 
     def show(self) -> None:
         told = self.to_json()

@@ -33,7 +33,7 @@ def heads_in(path: Path, board: Billboard) -> Heads:
 
 
 def personalize(
-    billboard: Path, table: Path, out: Path, user: str | None, label: str | None, item: str | None, as_json: bool
+    billboard: Path, table: Path, out: Path, *, user: str | None, label: str | None, item: str | None, as_json: bool
 ) -> None:
     require_other_file(out, table)
     if out.suffix.lower() != ".parquet":  # before everybody's head is fitted
@@ -53,6 +53,7 @@ def predict(
     billboard: Path,
     table: Path,
     out: Path,
+    *,
     heads: Path | None,
     user: str | None,
     item: str | None,

@@ -75,7 +75,7 @@ def check_settings(s: Settings) -> None:
     Budget(s.epsilon, s.delta)
 
 
-def as_floats(values: Any) -> Tensor:
+def as_tensor(values: Any) -> Tensor:
     """As a tensor; numbers with a point in 32 bits, whole ones as they are."""
     tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
     return tensor.float() if tensor.dtype.is_floating_point else tensor

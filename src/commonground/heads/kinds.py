@@ -140,7 +140,15 @@ class PosteriorHeads(HeadKind):
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             usually = OWN if board.statement.sharing_pays is False else HEAD
             own, missed = keep_best(
-                block, model, prior, usually, weights, intercepts, enough, HEAD, CLEARLY_WITH_MANY_ROWS
+                block,
+                model,
+                prior,
+                usually,
+                weights,
+                intercepts,
+                fewest_rows=enough,
+                with_few=HEAD,
+                clearly=CLEARLY_WITH_MANY_ROWS,
             )
             doubt_without_heads(covariances, noises, missed, rows)
         return HeadTable(weights, intercepts, own, Doubts(covariances, noises))

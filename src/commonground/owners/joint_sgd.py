@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from commonground.accounting.budgets import Budget, warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.billboard.board import name_each_other
-from commonground.billboard.joint import JointStatement, SharedParameters, refuse_to_pay_for_watchers
+from commonground.billboard.joint import JointStatement, SharedParameters, refuse_ledger_with_gate
 from commonground.data.features import as_floats
 from commonground.errors import InputError, check_parameters, check_size
 from commonground.gate import SampledReleases, randomness_from
@@ -150,7 +150,7 @@ class _JointSGD(BaseEstimator):
         self
         """
         self._validate()
-        refuse_to_pay_for_watchers(gate, ledger)
+        refuse_ledger_with_gate(gate, ledger)
         if checkpoint is not None and gate is not SampledReleases:
             raise InputError("gate= is for audits, which nobody resumes. Fit without checkpoint=.")
         X, y = self._rows(X), self._labels(y)
@@ -166,11 +166,21 @@ class _JointSGD(BaseEstimator):
         public = {"units": n_units, "owners": n_owners, "features": self.n_features_in_}
         with kept_in(checkpoint, self, {**public, "ledger": getattr(ledger, "name", None)}) as replay:
             descent = Descent(
-                Budget(self.epsilon, self.delta), unit, self.relation,
-                1 / n_owners if paper else self.sampling_probability,
-                self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
-                randomness_from(self.simulation_seed), ledger, gate, replay,
-            )  # fmt: skip
+                budget=Budget(self.epsilon, self.delta),
+                unit=unit,
+                relation=self.relation,
+                sampling_probability=1 / n_owners if paper else self.sampling_probability,
+                steps=self.steps,
+                clip_norm=self.clip_norm,
+                radius=self.radius,
+                learning_rate=self.learning_rate,
+                n_outputs=self._n_outputs,
+                errors=self._errors,
+                randomness=randomness_from(self.simulation_seed),
+                ledger=ledger,
+                gate=gate,
+                replay=replay,
+            )
             if paper:
                 trained = single_steps(descent, X, y, owner, n_owners)
             else:
