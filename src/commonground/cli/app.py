@@ -1,6 +1,6 @@
 """The commands `train`, `statement`, `personalize`, `predict` and `demo`; and how errors end a command.
 
-These are declared here, all others where ``lazy.py`` says; what any of them does is loaded when it runs.
+These are declared here, all others where ``commands.py`` says; what any of them does is loaded when it runs.
 """
 
 import sys
