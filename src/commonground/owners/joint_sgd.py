@@ -166,21 +166,12 @@ class _JointSGD(BaseEstimator):
         public = {"units": n_units, "owners": n_owners, "features": self.n_features_in_}
         with kept_in(checkpoint, self, {**public, "ledger": getattr(ledger, "name", None)}) as replay:
             descent = Descent(
-                budget=Budget(self.epsilon, self.delta),
-                unit=unit,
-                relation=self.relation,
+                budget=Budget(self.epsilon, self.delta), unit=unit, relation=self.relation,
                 sampling_probability=1 / n_owners if paper else self.sampling_probability,
-                steps=self.steps,
-                clip_norm=self.clip_norm,
-                radius=self.radius,
-                learning_rate=self.learning_rate,
-                n_outputs=self._n_outputs,
-                errors=self._errors,
-                randomness=randomness_from(self.simulation_seed),
-                ledger=ledger,
-                gate=gate,
-                replay=replay,
-            )
+                steps=self.steps, clip_norm=self.clip_norm, radius=self.radius, learning_rate=self.learning_rate,
+                n_outputs=self._n_outputs, errors=self._errors,
+                randomness=randomness_from(self.simulation_seed), ledger=ledger, gate=gate, replay=replay,
+            )  # fmt: skip
             if paper:
                 trained = single_steps(descent, X, y, owner, n_owners)
             else:
