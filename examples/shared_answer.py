@@ -36,9 +36,8 @@ class MeanLabels(Statistic[BinnedSums]):
 
     def of(self, block: Block) -> BinnedSums:
         sizes = np.diff(block.offsets)
-        person = np.repeat(np.arange(block.n_users), sizes)
         with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is nobody's contribution
-            means = np.bincount(person, block.y, minlength=block.n_users) / np.maximum(sizes, 1)
+            means = np.bincount(block.person_of_row, block.y, minlength=block.n_users) / np.maximum(sizes, 1)
         return BinnedSums.of(means[:, None, None], block.person_weights, self.lowest, WINDOW)
 
 

@@ -24,7 +24,8 @@ def public() -> dict[str, Any]:
     modules: list[ModuleType] = [commonground, commonground.datasets, commonground.metrics, commonground.errors]
     modules.append(commonground.threads)
     modules += [getattr(commonground.accounting, name) for name in commonground.accounting.__all__]
-    modules.append(importlib.import_module("commonground.deep"))
+    others = "deep", "ledger.durable", "evaluation.evaluate"
+    modules += [importlib.import_module(f"commonground.{name}") for name in others]
     found: dict[str, Any] = {}
     for module in modules:
         here = module.__name__

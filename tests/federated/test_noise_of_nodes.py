@@ -13,7 +13,7 @@ from commonground.accounting.gaussian import gaussian_delta
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, InputError
 from commonground.federated.federation import Federation
-from commonground.federated.guarantee import NoiseShares, drop_out_table, epsilon_to_the_server
+from commonground.federated.guarantee import NoiseShares, epsilon_to_the_server
 from commonground.federated.questions import Noised, Question
 from commonground.federated.wire import pack_question, unpack
 from commonground.gate import Gate, Randomness, ScatteredSum, randomness_from
@@ -172,10 +172,6 @@ def test_the_servers_epsilon() -> None:
         epsilon = epsilon_to_the_server(budget, NoiseShares(nodes, tolerated))
         assert gaussian_delta(budget.mu * math.sqrt(nodes - tolerated), epsilon) <= 1e-6
         assert gaussian_delta(budget.mu * math.sqrt(nodes - tolerated), epsilon * 0.999) > 1e-6
-    rows = drop_out_table(budget, 4)
-    assert [row["may vanish"] for row in rows] == [0, 1, 2, 3]
-    assert all(row["public, that many vanished"] == pytest.approx(1.0, rel=1e-6) for row in rows)
-    assert rows[3]["public, one more (training stops)"] == math.inf
 
 
 def test_nodes_that_allow_too_little_stop_the_training(users: cg.Users) -> None:

@@ -1,12 +1,13 @@
 """The declared budget, and how an estimator divides it."""
 
 import math
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_mu
-from commonground.errors import InputError
+from commonground.accounting.gaussian import epsilon_within, gaussian_mu
+from commonground.errors import InputError, PrivacyWarning
 
 # Below, the rounding of the exact curve is no longer far inside its margins; nor would there be any use.
 SMALLEST_EPSILON = 1e-4
@@ -67,8 +68,8 @@ class Budget:
         >>> 0.8 * whole.mu < whole.after(0.6 * whole.mu).mu * (1 + 1e-5) < 0.8 * whole.mu * (1 + 1e-5)
         True
         """
-        left = math.sqrt(max(self.mu**2 - mu**2, 0.0)) * (1 - 1e-7)
-        return Budget(gaussian_epsilon(left, self.delta) * (1 - 1e-7), self.delta)
+        left = math.sqrt(max(self.mu**2 - mu**2, 0.0))
+        return Budget(epsilon_within(left, self.delta), self.delta)
 
     def split(self, shares: Mapping[str, float]) -> dict[str, float]:
         """μ for each named share of μ²; rounded down, so that together they stay within the budget.
@@ -145,6 +146,29 @@ def budget_of(epsilon: float, delta: float) -> Budget | PureBudget:
     Budget or PureBudget
     """
     return PureBudget(epsilon) if delta == 0 else Budget(epsilon, delta)
+
+
+def warn_of_a_large_delta(delta: float, n_units: int, unit: str = "person", stacklevel: int = 2) -> None:
+    """Warn where δ is so large that publishing the data of one of them would be within the guarantee.
+
+    Parameters
+    ----------
+    delta : float
+    n_units : int
+        How many there are of those whom the guarantee protects.
+    unit : str, default="person"
+        What one of them is called.
+    stacklevel : int, default=2
+        Whose warning it is, as ``warnings.warn`` has it, counted from the caller.
+    """
+    if delta > 1 / n_units:
+        units = "people" if unit == "person" else f"{unit}s"
+        warnings.warn(
+            f"delta = {delta:g} is larger than 1/(number of {units}) = {1 / n_units:g}: the guarantee would allow one "
+            f"{unit}'s data to be published outright. Choose a delta well below that, for example 1e-6.",
+            PrivacyWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 def _check_epsilon(epsilon: object) -> None:

@@ -63,6 +63,7 @@ class BaseEvent(ABC):
     """A record of one passage through the gate, as it is written and read, and what every kind of it answers."""
 
     kind: ClassVar[str]
+    chooses: ClassVar[bool] = False  # one of its entries is published, not all of them
 
     @property
     @abstractmethod
@@ -83,6 +84,11 @@ class BaseEvent(ABC):
     @abstractmethod
     def noise_scale(self) -> float:
         """How large the noise is: its standard deviation or scale."""
+
+    @property
+    def sampler_room(self) -> float:
+        """What the sampler's rounding adds to anybody's cost, as a share of the release's."""
+        return 0.0
 
     @abstractmethod
     def for_share(self, share: float) -> Self:

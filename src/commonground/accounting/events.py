@@ -49,7 +49,6 @@ class GaussianEvent(BaseEvent):
     """
 
     kind: ClassVar[str] = "gaussian"
-    chooses: ClassVar[bool] = False
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
     name: str
@@ -117,7 +116,6 @@ class PureEvent(BaseEvent):
     chooses: ClassVar[bool] = True
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
-    sampler_room: ClassVar[float] = 0.0
     name: str
     epsilon: float
     sensitivity: float

@@ -20,6 +20,7 @@ from commonground.errors import InputError
 
 _EPSILON_MARGIN = 1e-12
 _MU_MARGIN = 1e-10
+_ROOM = 1 - 1e-7  # once for μ and once for ε
 _KEPT = 4096  # answers that are remembered: one fit asks for the same few again and again
 
 
@@ -84,6 +85,27 @@ def _smallest_epsilon(mu: float, delta: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if gaussian_delta(mu, middle) > delta else (low, middle)
     return high * (1 + _EPSILON_MARGIN)
+
+
+def epsilon_within(mu: float, delta: float) -> float:
+    """An ε, rounded down, whose budget at δ has no more than μ: ``gaussian_mu`` gives at most μ back.
+
+    Parameters
+    ----------
+    mu : float
+        What there is.
+    delta : float
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> 0.4999 < gaussian_mu(epsilon_within(0.5, 1e-6), 1e-6) < 0.5
+    True
+    """
+    return gaussian_epsilon(mu * _ROOM, delta) * _ROOM
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -30,8 +30,6 @@ class SampledGaussianEvent(BaseEvent):
     """A number of equal steps, charged together before the first of them is drawn."""
 
     kind: ClassVar[str] = "sampled-gaussian"
-    chooses: ClassVar[bool] = False
-    sampler_room: ClassVar[float] = 0.0
     name: str
     sampling_probability: float  # q, of each unit in each step
     noise_multiplier: float  # noise_std / contribution

@@ -98,7 +98,6 @@ class RepeatedSelectionEvent(BaseEvent):
     chooses: ClassVar[bool] = True
     unit: ClassVar[str] = ""
     relation: ClassVar[str] = REPLACE
-    sampler_room: ClassVar[float] = 0.0
     name: str  # what was repeated
     mu: float  # of one repetition: all of its releases together
     mean: float  # expected number of repetitions

@@ -193,7 +193,7 @@ def _classes(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> P
 def _rows(users: Users) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Everybody's rows, labels and positions."""
     block = next(users.blocks(max_bytes=2**30))
-    return block.X, block.y, np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    return block.X, block.y, block.person_of_row
 
 
 def _own_data(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> PersonalModel:

@@ -179,6 +179,11 @@ class Billboard:
         """Whether predictions are log-odds, which have no range."""
         return self.head_kind.log_odds
 
+    @property
+    def answers_by_sign(self) -> bool:
+        """Whether the sign of a prediction is the class, and its size says nothing."""
+        return self.head_kind.answers_by_sign
+
     def described_by(self, schema: Schema | None) -> "Billboard":
         """The same board with the schema of its people's table; an intercept beyond the range of labels is brought into it.
 

@@ -20,7 +20,8 @@ from commonground.files import DRAFT, PRIVATE, PUBLIC, AloneIn, replacing, sync_
 # 7: the spread of people's own parts
 SCHEMA_VERSION = 7
 _SPEND_SINCE = 4
-_ARRAYS, _STATEMENT, _SIGNATURE = "billboard.safetensors", "statement.json", "statement.sig"
+STATEMENT = "statement.json"
+_ARRAYS, _SIGNATURE = "billboard.safetensors", "statement.sig"
 # With a checksum, until the statement is theirs
 _NEW_ARRAYS, _NEW_SIGNATURE = ("billboard-*.safetensors", "statement-*.sig")
 
@@ -54,12 +55,12 @@ def place_for_board(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 def has_board(path: str | os.PathLike[str]) -> bool:
     """Whether a board is there already, readable or not."""
-    return (Path(path) / _STATEMENT).exists()
+    return (Path(path) / STATEMENT).exists()
 
 
 def _may_hold_board(folder: Path) -> bool:
     """Whether a board is there, or nothing but what an interrupted save left."""
-    if (folder / _STATEMENT).exists():
+    if (folder / STATEMENT).exists():
         return True
     names = (_ARRAYS, _SIGNATURE, _NEW_ARRAYS, _NEW_SIGNATURE, DRAFT + "*")
     ours = {path for name in names for path in folder.glob(name)}
@@ -91,10 +92,10 @@ def write_board(
             if key is not None:
                 with replacing(new_signature, PUBLIC) as file:
                     file.write(key.sign(_canonical(document)).encode("utf-8"))
-            with replacing(folder / _STATEMENT, PUBLIC) as file:
+            with replacing(folder / STATEMENT, PUBLIC) as file:
                 file.write(statement)
         except BaseException:
-            if not (folder / _STATEMENT).exists() or (folder / _STATEMENT).read_bytes() != statement:
+            if not (folder / STATEMENT).exists() or (folder / STATEMENT).read_bytes() != statement:
                 new_arrays.unlink(missing_ok=True)
                 new_signature.unlink(missing_ok=True)
             raise
@@ -131,13 +132,13 @@ def _signature_of(folder: Path, document: dict[str, Any]) -> Path:
 def _read_files(folder: Path) -> tuple[str, bytes]:
     """The statement and its arrays, also during a save or after an interrupted one. Whether they match is checked later."""
     while True:
-        text = (folder / _STATEMENT).read_text(encoding="utf-8")
+        text = (folder / STATEMENT).read_text(encoding="utf-8")
         for path in (folder / _ARRAYS, *folder.glob(_NEW_ARRAYS), folder / _ARRAYS):  # the last: it was moved just now
             with suppress(FileNotFoundError):
                 payload = path.read_bytes()
                 if hashlib.sha256(payload).hexdigest() in text:
                     return text, payload
-        if (folder / _STATEMENT).read_text(encoding="utf-8") == text:  # else it was replaced meanwhile
+        if (folder / STATEMENT).read_text(encoding="utf-8") == text:  # else it was replaced meanwhile
             return text, (folder / _ARRAYS).read_bytes()
 
 
@@ -152,7 +153,7 @@ def reading_board(
     except (OSError, UnicodeDecodeError) as problem:
         order = " On the command line the billboard comes first, then the table." if folder.is_file() else ""
         raise BillboardError(
-            f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {_STATEMENT} and "
+            f"{folder} is not a readable billboard folder ({type(problem).__name__}: it needs {STATEMENT} and "
             f"{_ARRAYS}). Give the folder that `commonground train --out` wrote.{order}"
         ) from None
     try:
@@ -166,7 +167,7 @@ def reading_board(
             )
         signed = {name: value for name, value in document.items() if name != "statement_sha256"}
         if document["statement_sha256"] != _digest(signed):
-            raise _changed(folder / _STATEMENT)
+            raise _changed(folder / STATEMENT)
         if document["sha256"] != hashlib.sha256(payload).hexdigest():
             raise _changed(folder / _ARRAYS)
         if key is not None:

@@ -17,21 +17,19 @@ from pathlib import Path
 from typing import Any
 
 from commonground.accounting.events import Event
-from commonground.billboard.board import Billboard
-from commonground.billboard.joint import SharedParameters, is_shared_parameters
+from commonground.billboard.files import STATEMENT
+from commonground.billboard.joint import load_any_board
 from commonground.errors import BillboardError, BudgetError, LedgerError
 from commonground.ledger import DurableLedger, LedgerEntry, Population
 from commonground.ledger.releases import as_charged
 
-_STATEMENT = "statement.json"
-
 
 def boards_in(folder: Path) -> Iterator[Path]:
     """The folder itself where it is a board, and the boards in it."""
-    if (folder / _STATEMENT).exists():
+    if (folder / STATEMENT).exists():
         yield folder
     elif folder.is_dir():
-        yield from sorted(path.parent for path in folder.glob(f"*/{_STATEMENT}"))
+        yield from sorted(path.parent for path in folder.glob(f"*/{STATEMENT}"))
 
 
 def refuse_older_than_boards(population: Population, boards: Path) -> None:
@@ -55,7 +53,7 @@ def refuse_older_than_boards(population: Population, boards: Path) -> None:
 
 def entry_named_in(folder: Path) -> LedgerEntry | None:
     try:
-        return LedgerEntry.from_json(json.loads((folder / _STATEMENT).read_text(encoding="utf-8"))["ledger"])
+        return LedgerEntry.from_json(json.loads((folder / STATEMENT).read_text(encoding="utf-8"))["ledger"])
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -63,7 +61,7 @@ def entry_named_in(folder: Path) -> LedgerEntry | None:
 def problem_with(folder: Path, ledger: DurableLedger) -> str | None:
     """Why a board and the ledger do not belong together; None where they do."""
     try:
-        board = SharedParameters.load(folder) if is_shared_parameters(folder) else Billboard.load(folder)
+        board = load_any_board(folder)
     except BillboardError as unreadable:
         return str(unreadable)
     statement = board.statement

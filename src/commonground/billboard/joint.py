@@ -15,8 +15,9 @@ from safetensors.numpy import save as save_arrays
 
 from commonground.accounting.budgets import Budget
 from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
+from commonground.billboard.board import Billboard
 from commonground.billboard.claims import UnbelievableError, check_claim, check_finite
-from commonground.billboard.files import reading_board, write_board, write_page
+from commonground.billboard.files import STATEMENT, reading_board, write_board, write_page
 from commonground.billboard.signing import SigningKey, VerifyingKey
 from commonground.billboard.statement import BaseStatement, installed, recorded_spend, spent_as_json
 from commonground.errors import BudgetError, InputError
@@ -173,6 +174,7 @@ class SharedParameters:
     statement: JointStatement
     # What a board of people says of its answers; what owners' answers are is the network's business.
     log_odds: ClassVar[bool] = False
+    answers_by_sign: ClassVar[bool] = False
     classes: ClassVar[None] = None
     feature_names: ClassVar[None] = None
 
@@ -266,7 +268,7 @@ class SharedParameters:
         return bytes(save_arrays({name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}))
 
 
-def refuse_to_pay_for_watchers(gate: Callable[..., SampledReleases], ledger: Ledger | SharedLedger | None) -> None:
+def refuse_ledger_with_gate(gate: Callable[..., SampledReleases], ledger: Ledger | SharedLedger | None) -> None:
     """No ledger vouches for what passed a gate that somebody looks behind."""
     if gate is not SampledReleases and ledger is not None:
         raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
@@ -297,6 +299,14 @@ def paying(
 def is_shared_parameters(path: str | os.PathLike[str]) -> bool:
     """Whether a folder holds shared parameters rather than a billboard of people."""
     try:
-        return bool(json.loads((Path(path) / "statement.json").read_text(encoding="utf-8"))["kind"] == _KIND)
+        return bool(json.loads((Path(path) / STATEMENT).read_text(encoding="utf-8"))["kind"] == _KIND)
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return False
+
+
+def load_any_board(
+    path: str | os.PathLike[str], public_key: VerifyingKey | str | os.PathLike[str] | None = None
+) -> Billboard | SharedParameters:
+    """A board of either kind, read and verified."""
+    kind = SharedParameters if is_shared_parameters(path) else Billboard
+    return kind.load(path, public_key)

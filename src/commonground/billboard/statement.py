@@ -295,9 +295,9 @@ def in_words(entry: LedgerEntry | None) -> str:
     )
 
 
-def in_lines(text: str, width: int = 80) -> str:
+def in_lines(text: str) -> str:
     """A paragraph in lines of a terminal; a word that is longer than a line stays whole."""
-    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(text, 80, break_long_words=False, break_on_hyphens=False)
 
 
 def spent_as_json(epsilon: float) -> float | str:

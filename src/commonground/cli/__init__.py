@@ -1,4 +1,4 @@
-"""The command line: one file a group of commands; `app.py` has those for everybody's day."""
+"""The command line: `commands.py` lists all commands, each in the file of its group; `app.py` has the everyday ones."""
 
 import sys
 

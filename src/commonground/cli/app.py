@@ -1,6 +1,6 @@
-"""The command line: schema, train, statement, personalize, predict, evaluate, ledger, federate, audit, reproduce, demo.
+"""The commands `train`, `statement`, `personalize`, `predict` and `demo`; and how errors end a command.
 
-Commands are declared here; what they do is loaded when one runs.
+These are declared here, all others where ``commands.py`` says; what any of them does is loaded when it runs.
 """
 
 import sys
@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 
 from commonground.cli import options
 from commonground.cli.lazy import loading, new_app, putting_off
-from commonground.cli.options import nothing_printed_yet, print_json, print_json_error, rank_in
+from commonground.cli.options import nothing_printed_yet, print_json_error, rank_in
 from commonground.errors import (
     CommongroundError,
     PrivacyWarning,
@@ -158,20 +158,15 @@ def statement(
     as_json: options.AsJson = False,
 ) -> None:
     """Verify a billboard and print what it guarantees, to whom, and every release it rests on."""
-    from commonground.billboard.board import Billboard
-    from commonground.billboard.joint import SharedParameters, is_shared_parameters
+    from commonground.billboard.joint import SharedParameters, load_any_board
+    from commonground.cli.report import in_format
 
+    board = load_any_board(billboard, verify)
     if format_ is not None:
-        from commonground.cli.report import any_board, in_format
-
-        in_format(any_board(billboard, verify), format_, billboard)
+        in_format(board, format_, billboard)
         return
-    if is_shared_parameters(billboard):
-        _show_statement(SharedParameters.load(billboard, verify), as_json, billboard)
-        return
-    board = Billboard.load(billboard, verify)
     _show_statement(board, as_json, billboard)
-    if not as_json and board.statement.events:
+    if not (as_json or isinstance(board, SharedParameters)) and board.statement.events:
         releases = RichTable(title="Releases, in order", padding=(0, 0, 0, 0))
         of_one_kind = all(event.noise.startswith(GAUSSIAN) for event in board.statement.events)  # then said once
         told = ("Gaussian, std", "cost μ") if of_one_kind else ("noise", "cost")
@@ -202,7 +197,7 @@ def personalize(
     """Fit a head for each person of a table from the billboard and her own rows. The file is private to these people."""
     from commonground.cli.use import personalize as fit_heads
 
-    fit_heads(billboard, table, out, user, label, item, as_json)
+    fit_heads(billboard, table, out, user=user, label=label, item=item, as_json=as_json)
 
 
 @app.command()
@@ -224,7 +219,9 @@ def predict(
     """Answer each row by its person's own head, or by the shared part where she has none."""
     from commonground.cli.use import predict as answer_rows
 
-    answer_rows(billboard, table, out, heads, user, item, strict, interval, as_json)
+    answer_rows(
+        billboard, table, out, heads=heads, user=user, item=item, strict=strict, interval=interval, as_json=as_json
+    )
 
 
 @app.command()
@@ -244,11 +241,10 @@ def demo(
 
 def _show_statement(board: "Billboard | SharedParameters", as_json: bool, folder: Path) -> None:
     from commonground.billboard.statement import in_lines
+    from commonground.cli.report import in_format
 
     if as_json:
-        print_json(
-            {"billboard": str(folder), "epsilon_spent": board.statement.epsilon_spent, **board.statement.to_json()}
-        )
+        in_format(board, "json", folder)
         return
     typer.echo(in_lines(str(board.statement)))
     typer.echo(in_lines(f"Billboard: {folder} ({board.size_in_words}); arrays and statement verified."))

@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.table import Table
 
 from commonground import datasets, metrics, plots
-from commonground.billboard.board import Billboard
 from commonground.cli.options import print_json
 from commonground.errors import PrivacyWarning, RecipeWarning, SharingWarning
 from commonground.estimators.base import PersonalModel
@@ -71,10 +70,10 @@ def run_demo(out: Path, n_users: int, seed: int, as_json: bool) -> None:
     if as_json:
         print_json({"out": str(out), "results": [vars(result) for result in results]})
     else:
-        _print(results, published, out, n_users)
+        _print(results, out, n_users)
 
 
-def _print(results: list[Result], published: Billboard, out: Path, n_users: int) -> None:
+def _print(results: list[Result], out: Path, n_users: int) -> None:
     floor = results[0].mse
     table = Table(title=f"{n_users:,} people, 10 rows each, 50 features, 2 shared directions; δ = 1e-6")
     for heading in ("model", "ε", "error (MSE)", "÷ floor", "seconds"):

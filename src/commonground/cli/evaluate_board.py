@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from commonground.billboard.board import Billboard
+from commonground.billboard.files import STATEMENT
 from commonground.cli.options import given, pair, print_json, split
 from commonground.cli.tables import newcomers_in
 from commonground.cli.use import heads_in
@@ -93,7 +94,7 @@ def _payer(ledger: str | None, population: str | None, board: Path) -> "Populati
 def refuse_options_of_boards(table: str, asked: Mapping[str, Any], out: Path | None) -> None:
     """Before a table alone is evaluated."""
     wrong = given(asked)
-    if wrong or (Path(table) / "statement.json").exists():
+    if wrong or (Path(table) / STATEMENT).exists():
         what = ", ".join(wrong) or f"{table} is a board, which"
         raise InputError(
             f"{what} belongs to `commonground evaluate BOARD TABLE`: give a board and a table of held-out rows."

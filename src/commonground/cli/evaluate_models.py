@@ -34,7 +34,7 @@ from commonground.progress import progress_bar
 
 MEAN, OWN_MEAN, OWN_DATA, OPEN = "global mean", "own mean", "own data", "mixed model, NOT private"
 BINS = (1, 2, 4, 8, 16, 32, 64)  # lowest numbers of own rows
-ITERATIONS = 60  # of the model without privacy: enough for a comparison, and no coffee break
+ITERATIONS = 60  # of the model without privacy: enough for a comparison
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 WARNING = (
     "NOT PRIVATE, for the operator's eyes only: errors on people's rows as they are. Do not publish them; and what you choose "
@@ -138,10 +138,7 @@ def compare(
     models: list[tuple[str, Any]] = [(OWN_DATA, OwnDataOnly())]
     if users.n_features > 1:
         known = is_whole(private.rank) and 0 < private.rank < users.n_features
-        without_privacy = NonPrivateFedRep(private.rank if known else 1)
-        if "max_iterations" in without_privacy.get_params():
-            without_privacy.set_params(max_iterations=ITERATIONS)
-        models.append((OPEN, without_privacy))
+        models.append((OPEN, NonPrivateFedRep(private.rank if known else 1, max_iterations=ITERATIONS)))
     answers = {MEAN: _mean(split, schema), OWN_MEAN: _own_means(split, schema)}
     with progress_bar("evaluating, models", len(models) + 1, verbose) as advance:
         for title, model in [*models, (name, private)]:
@@ -157,7 +154,7 @@ def compare(
 
 
 def _is_class(schema: Schema | None) -> bool:
-    return schema is not None and schema.label.kind in ("category", "yes/no")
+    return schema is not None and schema.label.is_class
 
 
 def _errors(title: str, answer: np.ndarray, truth: np.ndarray, bins: np.ndarray, classes: bool) -> Errors:

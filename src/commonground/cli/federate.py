@@ -284,7 +284,6 @@ def simulate(
 
 def dealt_out(users: "Users", nodes: int, folder: Path, user: str, label: str) -> list[Path]:
     """One Parquet file for each node, with about as many people each."""
-    import numpy as np
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -295,7 +294,7 @@ def dealt_out(users: "Users", nodes: int, folder: Path, user: str, label: str) -
     schema = pa.schema([(user, ids.type), *((name, kind) for name in names), (label, kind)])
     writers = [pq.ParquetWriter(path, schema) for path in paths]
     for block in users.blocks():
-        person = np.repeat(np.arange(block.first, block.first + block.n_users), np.diff(block.offsets))
+        person = block.first + block.person_of_row
         node = person * nodes // users.n_users
         for at, writer in enumerate(writers):
             here = node == at

@@ -6,23 +6,17 @@ from typing import Any
 import numpy as np
 
 from commonground.billboard.board import Billboard
+from commonground.cli.models import MODELS
 from commonground.data.first_look import all_rows, constant_label, label_in_words, look_at_columns, look_at_ids
 from commonground.data.population import Population
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 from commonground.heads.arithmetic import shared_scores
 
 LARGEST_USUAL_EPSILON = 20.0  # ε: odds of e^20, hundreds of millions to one
-TWO_CLASSES = ("classifier", "logistic", "margin")  # by --model
-NUMBERS = ("fedrep", "altmin", "huber", "subspace", "single", "level", "nonprivate")
-
-
-LARGEST_USUAL_SURPRISE = (
-    1_000.0  # a squared error against what is expected of it, in the middle: thirty standard deviations
-)
-LARGEST_USUAL_WIDTH = (
-    300.0  # answers against labels about a person's own model: a model would explain all but a part in 100,000
-)
-HEADS_BY_OWN_ROWS_ALONE = ("huber", "subspace")  # by --model: no prior is released that would hold a head of few rows
+# A squared error against what is expected of it, in the middle: thirty standard deviations.
+LARGEST_USUAL_SURPRISE = 1_000.0
+# Answers against labels about a person's own model: a model would explain all but a part in 100,000.
+LARGEST_USUAL_WIDTH = 300.0
 # For each number in a head. With fewer rows, heads of 2 directions were no better than one number for everybody: 1,500 people,
 # 6 features, ε = 4; huber 2.6 at 4 rows, 1.24 at 6, 1.01 at 9, where that one number had 1.66, 1.23 and 1.55.
 ROWS_A_NUMBER = 3
@@ -118,13 +112,14 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
         raise InputError(finding)
     _look_at_classes(people, block.y, model)
     look_at_columns(people, block)
-    if model in HEADS_BY_OWN_ROWS_ALONE:
+    if MODELS[model].heads_by_own_rows:
         look_at_rows(people, int(estimator.rank) + int(estimator.fit_intercept), f"--model {model}")
 
 
 def _look_at_classes(people: Population, y: np.ndarray, model: str) -> None:
-    if people.schema is not None and people.schema.label.kind in ("category", "yes/no"):
-        if model in (*NUMBERS, "own"):
+    meant_for = MODELS[model].labels
+    if people.schema is not None and people.schema.label.is_class:
+        if meant_for != "two classes":
             warnings.warn(
                 f"{label_in_words(people)} is yes or no, or one of two classes. --model classifier answers with its probability, "
                 "too; this model fits numbers and tells the nearer class alone.",
@@ -135,13 +130,13 @@ def _look_at_classes(people: Population, y: np.ndarray, model: str) -> None:
     if people.schema is not None and people.schema.label.kind != "number":
         return
     two = bool(np.isin(y, (0.0, 1.0)).all() or np.isin(y, (-1.0, 1.0)).all())
-    if model in TWO_CLASSES and not two:
+    if meant_for == "two classes" and not two:
         raise InputError(
             f"--model {model} needs labels 0 and 1, or −1 and 1; {label_in_words(people)} has others. "
             "For classes by their names, or several, give a --schema whose label is a category; for numbers "
             "--model fedrep."
         )
-    if model in NUMBERS and two:
+    if meant_for == "numbers" and two:
         warnings.warn(
             f"{label_in_words(people)} holds two numbers only. --model classifier answers with one of them and its probability; "
             "this model predicts numbers.",

@@ -1,4 +1,4 @@
-"""What `commonground --help` says, and commands and libraries that are loaded when they are asked for."""
+"""Commands (of ``commands.py``) and libraries that are loaded when they are asked for, and a help that loads none."""
 
 import gc
 import sys
@@ -15,47 +15,9 @@ import typer
 from typer.core import TyperGroup
 from typer.main import get_command, get_group
 
+from commonground.cli.commands import COMMANDS
+
 TITLE = "Personalised models for many people, with a privacy guarantee for every person."
-
-# Every command in a line, in the order of the help; tests/cli/test_start.py holds it against the commands' own words.
-IN_A_LINE = {
-    "schema": "Draft a schema: what each column of a table is. Not private: check it before it is used, as it is published.",
-    "train": "Learn the shared part from everybody's rows and publish it as a billboard.",
-    "statement": "Verify a billboard and print what it guarantees, to whom, and every release it rests on.",
-    "plan": "What refits under one yearly budget would bring: error by ε and number of refits, from a board; no rows are read.",
-    "report": "One page to look at and sign: the guarantee in words and numbers, where the budget went, what is published.",
-    "page": "A page on which a person makes her own model in her browser; nothing leaves it, and the browser sees to it.",
-    "serve": "Look at that page from this machine alone (loopback); ends with Ctrl-C.",
-    "personalize": "Fit a head for each person of a table from the billboard and her own rows. "
-    "The file is private to these people.",
-    "predict": "Answer each row by its person's own head, or by the shared part where she has none.",
-    "evaluate": "Held-out errors: of a board, with noise and a small charge (BOARD TABLE); "
-    "or, NOT private, of models on a table.",
-    "tune": "Search for the best settings within one budget, by people's own held-out errors, and publish the winner.",
-    "demo": "Simulate people who share a subspace, train privately at several ε and compare with the alternatives.",
-    "audit": "Try to tell two neighbouring populations apart, and print the ε this proves beside the claim.",
-    "reproduce": "Compute results of the papers again: ours, theirs, the difference, a verdict. "
-    "Simulated throughout: NOT private.",
-    "ledger": "The durable budget: what may be spent on whom, what was, and what is left.",
-    "federate": "Data that may not move: rows stay at nodes, a server trains over them (Flower; extra 'federated').",
-    "keys": "Keys to sign boards with (`train --sign`) and to check whose they are (`statement --verify`).",
-}
-
-# Commands, or groups of them, with a file of their own.
-_ELSEWHERE = {
-    "schema": ("schema", "schema"),
-    "plan": ("plan", "plan"),
-    "report": ("report", "report"),
-    "page": ("report", "page"),
-    "serve": ("report", "serve"),
-    "evaluate": ("evaluate", "evaluate"),
-    "tune": ("tune", "tune"),
-    "audit": ("audit", "audit"),
-    "reproduce": ("reproduce", "reproduce"),
-    "ledger": ("ledger", "ledger_app"),
-    "federate": ("federate", "federate_app"),
-    "keys": ("signing", "keys_app"),
-}
 
 # What libraries load with themselves and hardly use: scikit-learn scipy.stats, SciPy every public name of NumPy.
 _PUT_OFF = ("scipy.stats", "numpy.f2py", "numpy.testing")
@@ -99,13 +61,13 @@ class LoadedWhenAsked(TyperGroup):
 
     def list_commands(self, context: Any) -> list[str]:
         """All names, in the order of the help."""
-        known = [name for name in IN_A_LINE if name in self.commands or name in _ELSEWHERE]
+        known = [name for name, command in COMMANDS.items() if name in self.commands or command.attribute]
         return [*known, *(name for name in self.commands if name not in known)]
 
     def get_command(self, context: Any, name: str) -> Any:
         """The command, its file loaded."""
-        if name in _ELSEWHERE and name not in self.commands:
-            file, attribute = _ELSEWHERE[name]
+        if name in COMMANDS and COMMANDS[name].attribute and name not in self.commands:
+            _, file, attribute = COMMANDS[name]
             found = getattr(import_module(f"commonground.cli.{file}"), attribute)
             if isinstance(found, typer.Typer):
                 self.commands[name] = get_group(found)
@@ -149,6 +111,6 @@ def _say_version(asked: bool) -> None:
 def first_help() -> None:
     """``commonground``, ``commonground --help`` and ``commonground --version``, without loading any command."""
     app = new_app()
-    for name, line in IN_A_LINE.items():
-        app.command(name, help=line)(lambda: None)
+    for name, command in COMMANDS.items():
+        app.command(name, help=command.line)(lambda: None)
     app()

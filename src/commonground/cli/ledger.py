@@ -1,9 +1,6 @@
 """`commonground ledger`: open | show | events | verify | check | export | report | settle, and `ledger_people.py`."""
 
 import json
-import os
-import socket
-import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Set
@@ -195,15 +192,8 @@ def export(
     if out is None:
         print_json(document)
         return
-    # A draft that is renamed: an export that failed half-way must not look like one.
-    handle, draft = tempfile.mkstemp(prefix=f".{out.name}-", dir=out.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=2, ensure_ascii=False)
-        os.replace(draft, out)
-    except BaseException:
-        os.unlink(draft)
-        raise
+    with replacing(out, PRIVATE) as file:
+        file.write(json.dumps(document, indent=2, ensure_ascii=False).encode("utf-8"))
     typer.echo(f"Exported {len(document['populations'])} populations to {out}.")
 
 
@@ -279,7 +269,9 @@ def _settle_own(people: "Population", known: Set[str], journal: "Journal | None"
     Not what a journal with releases in it is to go on with.
     """
     kept = {journal.payer[1]} if journal is not None and journal.payer is not None and journal.entries else set()
-    me = f"{socket.gethostname()}:{os.getpid()}"
+    from commonground.ledger.population import this_process
+
+    me = this_process()
     try:
         for booking in people.account().open.values():
             if booking.by == me and booking.id not in known | kept:

@@ -1,4 +1,4 @@
-"""The one door to all estimators: `train --model NAME`. A new estimator is one line of ``MODELS``.
+"""`train --model NAME`: the estimators by name. A new estimator is one line of ``MODELS``.
 
 What the command line offers (``--rank``, ``--rounds``, …) goes to the estimators whose ``__init__`` has such a parameter; what
 was asked for and has no place there is an error, not silently dropped.
@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
 
 from commonground.data.population import Population
 from commonground.errors import InputError
@@ -24,6 +24,8 @@ class ModelByName:
     place: str  # module:class
     what: str
     fixed: Mapping[str, Any] = field(default_factory=dict)
+    labels: Literal["numbers", "two classes", "any"] = "numbers"  # for which it is meant
+    heads_by_own_rows: bool = False  # alone: no prior is released that would hold a head of few rows
 
     @property
     def estimator(self) -> Any:
@@ -37,17 +39,30 @@ MODELS = {
     ),
     "altmin": ModelByName("commonground.estimators.altmin:PrivateAltMin", "the same by alternating minimisation"),
     "huber": ModelByName(
-        "commonground.estimators.altmin:PrivateAltMin", "the same for labels with outliers", {"loss": "huber"}
+        "commonground.estimators.altmin:PrivateAltMin",
+        "the same for labels with outliers",
+        {"loss": "huber"},
+        heads_by_own_rows=True,
     ),
     "classifier": ModelByName(
         "commonground.estimators.fedrep.classifier:PrivateFedRepClassifier",
         "for yes or no, or a category of several values",
+        labels="two classes",
     ),
     "logistic": ModelByName(
-        "commonground.estimators.altmin:PrivateAltMin", "for yes or no, as log-odds", {"loss": "logistic"}
+        "commonground.estimators.altmin:PrivateAltMin",
+        "for yes or no, as log-odds",
+        {"loss": "logistic"},
+        labels="two classes",
     ),
-    "margin": ModelByName("commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε"),
-    "subspace": ModelByName("commonground.estimators.exponential_subspace:ExponentialSubspace", "few features, pure ε"),
+    "margin": ModelByName(
+        "commonground.estimators.margin_classifier:PrivateMarginClassifier", "two classes, pure ε", labels="two classes"
+    ),
+    "subspace": ModelByName(
+        "commonground.estimators.exponential_subspace:ExponentialSubspace",
+        "few features, pure ε",
+        heads_by_own_rows=True,
+    ),
     "single": ModelByName("commonground.estimators.single_model:SingleModel", "one model for everybody"),
     "level": ModelByName(
         "commonground.estimators.single_model:SingleModel",
@@ -55,9 +70,13 @@ MODELS = {
         {"own_intercept": True},
     ),
     "ridge": ModelByName(
-        "commonground.estimators.personal_ridge:PersonalBudgetRidge", "one model, everybody her own ε; needs ranges"
+        "commonground.estimators.personal_ridge:PersonalBudgetRidge",
+        "one model, everybody her own ε; needs ranges",
+        labels="any",
     ),
-    "own": ModelByName("commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared"),
+    "own": ModelByName(
+        "commonground.estimators.own_data:OwnDataOnly", "own rows alone: nothing is shared", labels="any"
+    ),
     "nonprivate": ModelByName(
         "commonground.estimators.nonprivate_fedrep:NonPrivateFedRep", "NOT private: what sharing could bring"
     ),
@@ -76,15 +95,15 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
             "JointSGDClassifier, docs/joint_learning.md; or keep their rows where they are: `commonground federate`."
         )
     if model not in MODELS:
-        known = ", ".join(f"{name} ({door.what})" for name, door in MODELS.items())
+        known = ", ".join(f"{name} ({entry.what})" for name, entry in MODELS.items())
         raise InputError(f"--model must be one of {known}; got {model!r}.")
-    door = MODELS[model]
-    takes = set(inspect.signature(door.estimator).parameters) - set(door.fixed)
+    entry = MODELS[model]
+    takes = set(inspect.signature(entry.estimator).parameters) - set(entry.fixed)
     given = {name: value for name, value in asked.items() if value is not None}
     misplaced = [OPTION_OF.get(name, f"--{name.replace('_', '-')}") for name in given if name not in takes]
     if misplaced:
-        raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({door.what}).")
-    if model == "classifier" and people.schema is not None and people.schema.label.kind in ("number", "date"):
+        raise InputError(f"{', '.join(misplaced)} does not go with --model {model} ({entry.what}).")
+    if model == "classifier" and people.schema is not None and not people.schema.label.is_class:
         raise InputError(
             f"--model classifier needs a label that is yes or no, or a category; {people.schema.label.name!r} is a "
             f"{people.schema.label.kind}. Say in the schema which values it has, or take another model."
@@ -98,7 +117,7 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
         given["rank"] = max(given["rank"], 1)
     if model == "ridge":
         usable |= _bounds(people, settings["epsilon"])
-    return door.estimator(**{**usable, **given, **door.fixed})
+    return entry.estimator(**{**usable, **given, **entry.fixed})
 
 
 def default_rank(people: Population) -> int:
@@ -113,7 +132,7 @@ def _bounds(people: Population, epsilon: float) -> dict[str, Any]:
     schema = people.schema if people.features_are_known else None
     if schema is None:
         raise InputError("--model ridge needs a public range for every feature and for the label: give --schema.")
-    if schema.label.kind in ("category", "yes/no"):
+    if schema.label.is_class:
         raise InputError(
             f"--model ridge needs a label that is a number with a range; {schema.label.name!r} is {schema.label.kind}. Take "
             "--model classifier."

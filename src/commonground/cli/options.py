@@ -48,7 +48,9 @@ Epsilon = Annotated[float, typer.Option(help="Privacy budget ε of everything th
 Delta = Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")]
 Intercept = Annotated[bool | None, typer.Option(help="Give each person an intercept of her own; yes by default.")]
 SharedMean = Annotated[bool | None, typer.Option(help="Release a shared linear model first; yes by default.")]
-Rounds = Annotated[int | None, typer.Option(help="Gradient rounds; 16 by default.")]
+Rounds = Annotated[
+    int | None, typer.Option(help="Gradient rounds; by default fedrep decides (7 to 18), altmin takes 16.")
+]
 Items = Annotated[
     Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")
 ]

@@ -2,25 +2,13 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from commonground.cli.options import AsJson, Board, ItemColumn, LabelColumn, UserColumn, answer, print_json
 from commonground.errors import InputError
 from commonground.files import require_other_file
-
-if TYPE_CHECKING:  # loaded when a command runs
-    from commonground.billboard.board import Billboard
-    from commonground.billboard.joint import SharedParameters
-
-
-def any_board(folder: Path, verify: Path | None = None) -> "Billboard | SharedParameters":
-    """A board of either kind, read and verified."""
-    from commonground.billboard.board import Billboard
-    from commonground.billboard.joint import SharedParameters, is_shared_parameters
-
-    return SharedParameters.load(folder, verify) if is_shared_parameters(folder) else Billboard.load(folder, verify)
 
 
 def report(
@@ -38,14 +26,14 @@ def report(
 ) -> None:
     """One page to look at and sign: the guarantee in words and numbers, where the budget went, what is published."""
     from commonground.billboard.files import write_page
-    from commonground.billboard.joint import SharedParameters
+    from commonground.billboard.joint import SharedParameters, load_any_board
     from commonground.billboard.signing import VerifyingKey
     from commonground.cli.tables import newcomers_in
     from commonground.report.board import UNSIGNED, report_of_board, report_of_shared
     from commonground.report.gains import Gains
 
     require_other_file(out, billboard, heldout)
-    board, key = any_board(billboard, verify), VerifyingKey.of(verify)
+    board, key = load_any_board(billboard, verify), VerifyingKey.of(verify)
     checked = UNSIGNED if key is None else f"holds, for the public key with SHA-256 {key.fingerprint}"
     if isinstance(board, SharedParameters):
         if heldout is not None:
@@ -108,11 +96,13 @@ def serve(
 
 def in_format(board: Any, name: str, folder: Path) -> None:
     """The statement for machines, to standard output."""
-    from commonground.report.formats import card, registry
-
     if name == "card":
+        from commonground.report.formats import card
+
         typer.echo(card(board))
     elif name == "registry":
+        from commonground.report.formats import registry
+
         print_json(registry(board))
     elif name == "json":
         print_json(

@@ -1,6 +1,5 @@
 """`commonground train`: look first (place, table, scales, verdict, balance), then spend, then write."""
 
-import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,10 +28,12 @@ from commonground.errors import BillboardError, InputError, SharingWarning, Usel
 from commonground.estimators.checks import check_budget
 from commonground.estimators.discovery import DISCOVERY_SHARE
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
+from commonground.estimators.fedrep.private_fedrep import EXPECTED_RANK
 from commonground.estimators.fedrep.start import start_from
 from commonground.estimators.scales import advice
 from commonground.gate.journal import Journal
 from commonground.ledger import keeps_accounts
+from commonground.report.spending import kinds
 
 if TYPE_CHECKING:
     from commonground.ledger import Population as LedgerPopulation
@@ -85,7 +86,7 @@ def expected_to_pay(model: Any, people: Population) -> bool | None:
         or not people.features_are_known
     ):
         return None
-    rank = 2 if model.rank == "auto" else int(model.rank)
+    rank = EXPECTED_RANK if model.rank == "auto" else int(model.rank)
     if not 1 <= rank < people.n_features:
         return None
     return (
@@ -128,9 +129,8 @@ class DryRun:
             seed=0,
         )
         stand_in: Users = copy(made_up)
-        stand_in.n_users = (
-            self.people.n_users
-        )  # shares of the budget depend on it, and what is released on a range of labels
+        # Shares of the budget depend on it, and what is released on a range of labels.
+        stand_in.n_users = self.people.n_users
         if self.people.label_range is not None:
             label = Column("label", "label", range=self.people.label_range)
             stand_in.schema = Schema(
@@ -182,10 +182,8 @@ class DryRun:
 
     def releases(self) -> list[tuple[str, int, int]]:
         """By kind: rounds of one kind are one line."""
-        found: dict[str, list[int]] = {}
-        for event in self.events:
-            found.setdefault(re.sub(r" \d+\b", "", event.name), []).append(event.entries)
-        return [(name, len(entries), max(entries)) for name, entries in found.items()]
+        events = self.events
+        return [(name, len(at), max(events[place].entries for place in at)) for name, at in kinds(events).items()]
 
     def show(self) -> None:
         told = self.to_json()
@@ -230,7 +228,7 @@ class DryRun:
 def _with_classes(people: Users, n_classes: int) -> Users:
     """Made-up people whose labels are classes, by their places, as often each."""
     block = next(people.blocks(max_bytes=2**30))
-    ids = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    ids = block.person_of_row
     labelled = Users.from_arrays(block.X, np.arange(len(ids)) % float(n_classes), ids)
     labelled.n_users = people.n_users
     return labelled

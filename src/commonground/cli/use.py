@@ -22,8 +22,6 @@ from commonground.heads.arithmetic import shared_scores
 from commonground.heads.files import Heads
 from commonground.heads.table import HeadTable, interval_of, probabilities
 
-CLASSES = ("signs", "margin")  # kinds of heads whose scores have a sign that is the answer
-
 
 def heads_in(path: Path, board: Billboard) -> Heads:
     if not path.exists():
@@ -35,7 +33,7 @@ def heads_in(path: Path, board: Billboard) -> Heads:
 
 
 def personalize(
-    billboard: Path, table: Path, out: Path, user: str | None, label: str | None, item: str | None, as_json: bool
+    billboard: Path, table: Path, out: Path, *, user: str | None, label: str | None, item: str | None, as_json: bool
 ) -> None:
     require_other_file(out, table)
     if out.suffix.lower() != ".parquet":  # before everybody's head is fitted
@@ -55,6 +53,7 @@ def predict(
     billboard: Path,
     table: Path,
     out: Path,
+    *,
     heads: Path | None,
     user: str | None,
     item: str | None,
@@ -132,10 +131,10 @@ def answers(board: Billboard, scores: np.ndarray, chances: np.ndarray | None) ->
     if board.classes is not None and chances is not None:
         each = {f"probability of {name}": chances[:, place] for place, name in enumerate(board.classes)}
         return {"prediction": np.array(board.classes)[chances.argmax(axis=1)], **each}
-    if schema is None and (chances is not None or board.head_kind.name in CLASSES):  # labels were 0 and 1, or −1 and 1
+    if schema is None and (chances is not None or board.answers_by_sign):  # labels were 0 and 1, or −1 and 1
         found = {"prediction": (scores > 0).astype(int)}
         return found if chances is None else {**found, "probability of 1": chances[:, 1]}
-    if schema is None or schema.label.kind in ("number", "date"):
+    if schema is None or not schema.label.is_class:
         return {"prediction": board.in_label_range(scores)}
     label = schema.label
     names = np.array(label.values if label.kind == "category" else ("no", "yes"), dtype=object)
@@ -148,6 +147,6 @@ def answers(board: Billboard, scores: np.ndarray, chances: np.ndarray | None) ->
 def class_of(board: Billboard, scores: np.ndarray, schema: Schema) -> np.ndarray:
     """The place of the class that scores speak for, among those that the schema lists."""
     n_classes = len(schema.label.values) if schema.label.kind == "category" else 2
-    if board.log_odds or board.head_kind.name in CLASSES:
+    if board.log_odds or board.answers_by_sign:
         return (scores > 0).astype(int)
     return np.clip(np.rint(scores), 0, n_classes - 1).astype(int)

@@ -99,8 +99,9 @@ def require_unique(names: Iterable[str], what: str) -> None:
             raise InputError(f"{what}: the name {name!r} occurs {count} times. Names must differ: rename or drop one.")
 
 
-def listing(names: Sequence[str], most: int = 20) -> str:
-    return ", ".join(map(repr, names[:most])) + (f" and {len(names) - most} more" if len(names) > most else "")
+def listing(names: Sequence[str]) -> str:
+    """The first twenty, and how many more there are."""
+    return ", ".join(map(repr, names[:20])) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
 
 
 class CellError(InputError):

@@ -108,8 +108,7 @@ def read_csv(path: Path, columns: Columns) -> pa.Table:
         table = pa.csv.read_csv(path, **csv_options(columns, {columns.user: pa.string()}))
     except (pa.ArrowException, OSError) as error:
         raise bad_csv(path, error) from None
-    numbers, place = whole_numbers(table.column(columns.user)), table.schema.get_field_index(columns.user)
-    return table if numbers is None else table.set_column(place, columns.user, numbers)
+    return _ids_as_numbers(table, columns.user)
 
 
 def read_csv_as_text(path: Path, names: Sequence[str], user: str) -> pa.Table:
@@ -118,16 +117,17 @@ def read_csv_as_text(path: Path, names: Sequence[str], user: str) -> pa.Table:
         table = pa.csv.read_csv(path, **csv_options(_only(names, user), dict.fromkeys(names, pa.string())))
     except (pa.ArrowException, OSError) as error:
         raise bad_csv(path, error) from None
+    return _ids_as_numbers(table, user)
+
+
+def _ids_as_numbers(table: pa.Table, user: str) -> pa.Table:
     numbers, place = whole_numbers(table.column(user)), table.schema.get_field_index(user)
     return table if numbers is None else table.set_column(place, user, numbers)
 
 
 def csv_as_text_to_parquet(path: Path, names: Sequence[str], user: str, target: Path) -> Path:
     """The same for a CSV too large for memory, block by block into a scratch file."""
-    for id_type in (pa.int64(), pa.string()):
-        if copy_csv(path, _only(names, user), dict.fromkeys(names, pa.string()), id_type, target):
-            break
-    return target
+    return _as_parquet(path, _only(names, user), dict.fromkeys(names, pa.string()), target)
 
 
 def _only(names: Sequence[str], user: str) -> Columns:
@@ -138,9 +138,13 @@ def csv_to_parquet(path: Path, columns: Columns, guessed: pa.Schema, target: Pat
     """A CSV too large for memory, block by block into a scratch file."""
     matrix_dtype(guessed, columns)
     types = {name: pa.float64() for name in columns.values if guessed.field(name).type != pa.bool_()}
-    # Ids that begin as whole numbers may turn into text later on; then all of them are text, from the first on.
+    return _as_parquet(path, columns, {**types, columns.user: pa.string()}, target)
+
+
+def _as_parquet(path: Path, columns: Columns, types: dict[str, pa.DataType], target: Path) -> Path:
+    """Ids that begin as whole numbers may turn into text later on; then all of them are text, from the first on."""
     for id_type in (pa.int64(), pa.string()):
-        if copy_csv(path, columns, {**types, columns.user: pa.string()}, id_type, target):
+        if copy_csv(path, columns, types, id_type, target):
             break
     return target
 

@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 
 
 def users_of_arrays(
-    kind: "type[Users]", X: Any, y: Any, user_ids: Any, feature_names: Sequence[str] | None, schema: Schema | None
+    users_class: "type[Users]",
+    X: Any,
+    y: Any,
+    user_ids: Any,
+    feature_names: Sequence[str] | None,
+    schema: Schema | None,
 ) -> "Users":
     """See `Users.from_arrays`."""
     if schema is not None:
         if schema.undiscovered or feature_names is not None:
             raise InputError("a schema names the features itself, and for arrays all values of categories.")
         encoded = schema.encode(X), schema.encode_labels(y)
-        users = kind.from_arrays(*encoded, user_ids, feature_names=schema.feature_names)
+        users = users_class.from_arrays(*encoded, user_ids, feature_names=schema.feature_names)
         users.schema, users.label_name, users.user_name = schema, schema.label.name, schema.person.name
         return users
     matrix = two_dimensional(X)
@@ -65,7 +70,7 @@ def users_of_arrays(
         order = np.argsort(np.concatenate(list(row_places(people, id_batches, "user_ids"))))
         matrix, label = matrix[order], label[order]
     kept = SparseRows if is_sparse else MemoryRows
-    users = kind(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
+    users = users_class(people, kept(matrix, np.ascontiguousarray(label)), feature_names=feature_names)
     if columns is not None:
         warn_of_ids_in(X)
         look_at_table(users)
@@ -90,7 +95,7 @@ def _warn_of_other_order(X: Any, others: Mapping[str, Any]) -> None:
 
 
 def users_of_table(
-    kind: "type[Users]",
+    users_class: "type[Users]",
     source: Any,
     user: str,
     label: str,
@@ -109,12 +114,12 @@ def users_of_table(
     """See `Users.from_table`."""
     if schema is not None:
         refuse_beside_a_schema(schema, engine, item, items, features, budget)
-        users = Unencoded.open(kind, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
+        users = Unencoded.open(users_class, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
         return _with_budgets(users, source, schema.person.name, budget)
     if item is not None or items is not None:
         if engine != "local":
             raise InputError("item= is read on this machine only; leave out engine=.")
-        return _users_of_items(kind, source, user, label, features, item, items, budget)
+        return _users_of_items(users_class, source, user, label, features, item, items, budget)
     if engine not in ("local", "ray"):
         raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
     if engine == "local" and address is not None:
@@ -137,7 +142,7 @@ def users_of_table(
         table = open_table(source, user, label, features, max_memory, folder)
         if all_others:
             refuse_ids_among(table.columns.features, table, source)
-        users = users_of_opened(kind, table, max_memory, folder)
+        users = users_of_opened(users_class, table, max_memory, folder)
     except BaseException as error:
         folder.remove()
         if isinstance(error, CellError) and tells_more(lines := problems_of(source, user, label, features)):
@@ -150,14 +155,14 @@ def users_of_table(
     return _with_budgets(users, source, user, budget)
 
 
-def users_of_opened(kind: "type[Users]", table: Table, max_memory: int, scratch: Scratch) -> "Users":
+def users_of_opened(users_class: "type[Users]", table: Table, max_memory: int, scratch: Scratch) -> "Users":
     """Group the rows of an opened table by person, every value checked; what needs more than ``max_memory`` stays on disk."""
     columns, name = table.columns, f"Column {table.columns.user!r}"
     id_batches, keys, _ = as_id_batches(table.user_ids, name)
     people = find_people(id_batches, name, keys)
     places = None if people.grouped else row_places(people, id_batches, name)
     rows = load_rows(table, places, max_memory, scratch)
-    return kind(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
+    return users_class(people, rows, feature_names=columns.features, label_name=columns.label, user_name=columns.user)
 
 
 def one_value_each(users: "Users", ids: Any, values: np.ndarray, column: str) -> np.ndarray:
@@ -179,7 +184,7 @@ def _with_budgets(users: "Users", source: Any, user: str, budget: str | None) ->
 
 
 def _users_of_items(
-    kind: "type[Users]",
+    users_class: "type[Users]",
     source: Any,
     user: str,
     label: str,
@@ -193,6 +198,6 @@ def _users_of_items(
     names = item_names(items)
     ids, labels = read_rows(source, user, [label])
     item_ids = read_rows(source, item, [])[0]
-    users = kind.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
+    users = users_class.from_arrays(one_hot(item_ids, names), labels[:, 0], ids, feature_names=names)
     users.label_name, users.user_name = label, user
     return _with_budgets(users, source, user, budget)

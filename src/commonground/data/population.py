@@ -41,6 +41,11 @@ class Block:
         return sparse.issparse(self.X)
 
     @property
+    def person_of_row(self) -> np.ndarray:
+        """(rows,) the place of each row's person in this block."""
+        return np.repeat(np.arange(self.n_users), np.diff(self.offsets))
+
+    @property
     def person_weights(self) -> np.ndarray:
         return np.ones(self.n_users) if self.weights is None else self.weights
 

@@ -26,14 +26,8 @@ def problems_of(source: Any, user: str, label: str, features: Sequence[str] | No
     """One line for each trouble; empty where there is none, or where the table cannot be read at all."""
     try:
         found = profiles(source)
-    except (
-        InputError,
-        OSError,
-        pa.ArrowException,
-        TypeError,
-        ValueError,
-    ):  # it only adds to an error that is told anyway
-        return []
+    except (InputError, OSError, pa.ArrowException, TypeError, ValueError):
+        return []  # it only adds to an error that is told anyway
     used = {user, label} | {one.name for one in found} if features is None else {user, label, *features}
     lines: list[str] = []
     for one in found:

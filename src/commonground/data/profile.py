@@ -11,7 +11,7 @@ from commonground.data.csv import read_csv_as_text
 from commonground.data.encoding import as_cells, cells_and_gaps, encoded_column
 from commonground.data.schema_column import NO, YES, Column
 from commonground.data.sources import ParquetSource, is_path
-from commonground.data.tables import column_names, comes_from, table_files
+from commonground.data.tables import column_names, comes_from, is_parquet, table_files
 from commonground.data.written import MOST_VALUES, meant_as
 
 MOST_ROWS = 1_000_000  # looked at
@@ -63,7 +63,7 @@ def raw_table(source: Any) -> dict[str, Any]:
     names = column_names(source)
     if is_path(source):
         paths, files = table_files(source)
-        if paths[0].suffix.lower() == ".parquet":
+        if is_parquet(paths[0]):
             batches = ParquetSource(paths, files).batches(names, 2**16)
             table = pa.Table.from_batches([batch for batch, _ in zip(batches, range(MOST_ROWS // 2**16), strict=False)])
         else:

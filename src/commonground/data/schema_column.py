@@ -113,7 +113,7 @@ class Column:
             yield f"scale must be a finite number > 0, got {self.scale!r}."
         if self.range is not None and self.scale is not None:
             yield "give a range or a scale, not both."
-        if self.kind in ("category", "yes/no") and (self.range is not None or self.scale is not None):
+        if self.is_class and (self.range is not None or self.scale is not None):
             yield f"a {self.kind} has neither range nor scale."
 
     def _problems_of_values(self) -> Iterator[str]:
@@ -149,6 +149,11 @@ class Column:
             yield f"missing must be {INDICATOR!r} or {kind}, got {self.missing!r}."
 
     @property
+    def is_class(self) -> bool:
+        """Whether its cells name classes; else they are sizes: numbers or dates."""
+        return self.kind in ("category", "yes/no")
+
+    @property
     def undiscovered(self) -> bool:
         """Whether its values are still to be found, privately."""
         return self.role == "feature" and self.kind == "category" and self.values == DISCOVER
@@ -156,7 +161,7 @@ class Column:
     @property
     def bounded(self) -> bool:
         """Whether its size as a feature is public."""
-        return self.kind in ("category", "yes/no") or bool(self.range or self.scale)
+        return self.is_class or bool(self.range or self.scale)
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Where grouped rows are kept: in memory, in the file that they came in, or in a scratch file.
 
 `load_rows` checks every value and moves each row to its place: its row number once people are grouped, which
-`commonground.data.users` works out. Rows go
+`commonground.data.ids.row_places` works out. Rows go
 
 - into memory, when the matrix fits;
 - nowhere, when a Parquet file is grouped by person already: it is read as it is, page by page;

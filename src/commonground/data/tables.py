@@ -81,9 +81,9 @@ def open_with_schema(
     if is_path(source):
         paths, files = table_files(source)
         path = paths[0]
-        if path.suffix.lower() == ".parquet":
+        if is_parquet(path):
             return ParquetSource(paths, files), None
-        if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
+        if fits_in_memory(path, max_memory):
             small = read_csv_as_text(path, names, user)
             return ArrowSource(small), small.column(user)
         return ParquetSource([csv_as_text_to_parquet(path, names, user, scratch.folder / CSV_COPY)]), None
@@ -123,7 +123,7 @@ def column_names(source: Any) -> list[str]:
     """The names of all columns of any kind of table."""
     if is_path(source):
         paths, files = table_files(source)
-        if paths[0].suffix.lower() == ".parquet":
+        if is_parquet(paths[0]):
             return list(ParquetSource(paths, files).schema.names)
         return list(guess_csv_schema(paths[0]).names)
     if isinstance(source, pa.Table | pa.RecordBatch):
@@ -162,16 +162,26 @@ def open_path(
     source: PathLike, user: str, label: str | None, features: Sequence[str] | None, max_memory: int, scratch: Scratch
 ) -> Table:
     paths, files = table_files(source)
-    if paths[0].suffix.lower() == ".parquet":
+    if is_parquet(paths[0]):
         parquet = ParquetSource(paths, files)
         return Table(parquet, choose_columns(parquet.schema.names, user, label, features))
     path = paths[0]
     guessed = guess_csv_schema(path)
     columns = choose_columns(guessed.names, user, label, features)
-    if path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory:
+    if fits_in_memory(path, max_memory):
         small = read_csv(path, columns)
         return Table(ArrowSource(small), columns, small.column(user))
     return Table(ParquetSource([csv_to_parquet(path, columns, guessed, scratch.folder / CSV_COPY)]), columns)
+
+
+def is_parquet(path: Path) -> bool:
+    """By its name, as all formats are told apart; else it is a CSV."""
+    return path.suffix.lower() == ".parquet"
+
+
+def fits_in_memory(path: Path, max_memory: int) -> bool:
+    """Whether a CSV, unpacked, has no more bytes than that."""
+    return path.stat().st_size * (GZIP_RATIO if path.suffix.lower() == ".gz" else 1) <= max_memory
 
 
 def table_files(source: PathLike) -> tuple[list[Path], pa.fs.FileSystem]:
@@ -206,7 +216,7 @@ def url_files(url: str) -> tuple[list[Path], pa.fs.FileSystem]:
 
 
 def parquet_files(listed: Iterable[Path], folder: str) -> list[Path]:
-    paths = sorted(path for path in listed if path.suffix.lower() == ".parquet" and path.name[0] not in "._")
+    paths = sorted(path for path in listed if is_parquet(path) and path.name[0] not in "._")
     if not paths:
         raise InputError(f"The folder {folder!r} has no .parquet files directly in it. Put them there or name one.")
     return paths
@@ -262,7 +272,7 @@ def harmless_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _of_polars(frame: Any) -> pa.Table:
-    """Polars ends the process's patience, not an error, on a name with a zero character."""
+    """As an Arrow table; polars panics on a column name with a zero character, so that is refused first."""
     broken = [name for name in frame.columns if "\0" in name]
     if broken:
         raise InputError(

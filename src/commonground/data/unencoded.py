@@ -35,9 +35,9 @@ class Unencoded(Population):
     schema: Schema
 
     def __init__(
-        self, kind: "type[Users]", source: Source, ids: Any, schema: Schema, max_memory: int, scratch: Scratch
+        self, users_class: "type[Users]", source: Source, ids: Any, schema: Schema, max_memory: int, scratch: Scratch
     ):
-        self._kind, self._source, self._ids, self.schema = kind, source, ids, schema
+        self._users_class, self._source, self._ids, self.schema = users_class, source, ids, schema
         self._max_memory, self._scratch = max_memory, scratch
         # So many there are whatever is found; perhaps none.
         self.n_features = sum(len(column.feature_names) for column in schema.features if not column.undiscovered)
@@ -49,11 +49,13 @@ class Unencoded(Population):
         self.label_name, self.user_name = schema.label.name, schema.person.name
 
     @classmethod
-    def open(cls, kind: "type[Users]", source: Any, schema: Schema, max_memory: int, scratch: Scratch) -> "Unencoded":
+    def open(
+        cls, users_class: "type[Users]", source: Any, schema: Schema, max_memory: int, scratch: Scratch
+    ) -> "Unencoded":
         """Open a table; every cell that does not fit the schema is told, all columns at once."""
         try:
             raw, ids = open_with_schema(source, schema, max_memory, scratch)
-            opened = cls(kind, raw, ids, schema, max_memory, scratch)
+            opened = cls(users_class, raw, ids, schema, max_memory, scratch)
             EncodedSource(raw, opened._without_discovery()).check()
         except BaseException:
             scratch.remove()
@@ -79,7 +81,7 @@ class Unencoded(Population):
         table = encoded_table(self._source, self._ids, schema)
         places = None if self._people.grouped else row_places(self._people, self._id_batches, self._name)
         rows = load_rows(table, places, self._max_memory, self._scratch)
-        users = self._kind(
+        users = self._users_class(
             self._people, rows, feature_names=schema.feature_names, label_name=self.label_name, user_name=self.user_name
         )
         users.schema = schema

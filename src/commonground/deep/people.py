@@ -11,13 +11,14 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
+from commonground.accounting.budgets import warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE
-from commonground.billboard.joint import SharedParameters, refuse_to_pay_for_watchers
+from commonground.billboard.joint import SharedParameters, refuse_ledger_with_gate
 from commonground.clipping.sums import SampledSum
 from commonground.deep.own_heads import OwnHeads, of_each, outputs_of, own_head
 from commonground.deep.probe import made_up_records, refuse_failing_rows
 from commonground.deep.profiled import ProfiledGradients, WithSharedHead, clipped_sum_of_people
-from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
+from commonground.deep.shared_training import SharedTraining, as_tensor, check_settings
 from commonground.errors import BillboardError, InputError, check_count, check_parameters
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
@@ -160,9 +161,9 @@ class PeopleTrainer(BaseEstimator):
         self
         """
         self._validate()
-        refuse_to_pay_for_watchers(gate, ledger)
+        refuse_ledger_with_gate(gate, ledger)
         X, targets, ids, person = self._rows(X, y, users)
-        warn_of_a_large_delta(self.delta, len(ids), "people")
+        warn_of_a_large_delta(self.delta, len(ids))
         model = self._network(X)
         gradients, y = ProfiledGradients(model, self.ridge), torch.from_numpy(targets).float().to(self.device)
         refuse_failing_rows(model, gradients.loss, X, y)  # before anything is paid
@@ -253,7 +254,7 @@ class PeopleTrainer(BaseEstimator):
         ndarray, (n, outputs)
         """
         check_is_fitted(self, "heads_")
-        X = as_floats(X).to(self.device)
+        X = as_tensor(X).to(self.device)
         asker_ids, asker = np.unique(np.zeros(len(X)) if users is None else np.asarray(users), return_inverse=True)
         if len(asker) != len(X):
             raise InputError(f"got {len(X)} rows but {len(asker)} users; give one user for each row.")
@@ -319,7 +320,7 @@ class PeopleTrainer(BaseEstimator):
 
     def _rows(self, X: Any, y: Any, users: Any) -> tuple[Tensor, np.ndarray, np.ndarray, np.ndarray]:
         """Rows, targets (n, outputs), people's ids, and which of them each row belongs to."""
-        X, y = as_floats(X), np.asarray(y)
+        X, y = as_tensor(X), np.asarray(y)
         ids, person = np.unique(np.asarray(users), return_inverse=True)
         if y.ndim != 1 or not len(X) == len(y) == len(person) > 0:
             raise InputError(

@@ -17,7 +17,6 @@ import math
 import os
 import secrets
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -35,7 +34,7 @@ from commonground.billboard.joint import JointStatement, SharedParameters, payin
 from commonground.clipping.sums import SampledSum
 from commonground.deep.clipped import clipped_sum
 from commonground.deep.per_sample import PerSampleGradients
-from commonground.errors import BillboardError, InputError, PrivacyWarning, check_count, check_parameters, check_size
+from commonground.errors import BillboardError, InputError, check_count, check_parameters, check_size
 from commonground.files import PRIVATE, replacing
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
@@ -76,20 +75,10 @@ def check_settings(s: Settings) -> None:
     Budget(s.epsilon, s.delta)
 
 
-def as_floats(values: Any) -> Tensor:
+def as_tensor(values: Any) -> Tensor:
     """As a tensor; numbers with a point in 32 bits, whole ones as they are."""
     tensor = values if isinstance(values, Tensor) else torch.from_numpy(np.ascontiguousarray(values))
     return tensor.float() if tensor.dtype.is_floating_point else tensor
-
-
-def warn_of_a_large_delta(delta: float, n_units: int, units: str) -> None:
-    if delta > 1 / n_units:
-        warnings.warn(
-            f"delta = {delta:g} is larger than 1/(number of {units}) = {1 / n_units:g}: the guarantee "
-            "would allow one's data to be published outright. Choose a delta well below that.",
-            PrivacyWarning,
-            stacklevel=3,
-        )
 
 
 _NOISE_WALK = 0.24  # how far noise alone carries a parameter; chosen on images that no reported run uses

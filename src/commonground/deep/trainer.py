@@ -13,12 +13,13 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from commonground.accounting.budgets import warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE
-from commonground.billboard.joint import refuse_to_pay_for_watchers
+from commonground.billboard.joint import refuse_ledger_with_gate
 from commonground.deep.local import LocalSettings, OwnersTraining
 from commonground.deep.per_sample import Loss, PerSampleGradients
 from commonground.deep.probe import made_up_records, refuse_failing_rows
-from commonground.deep.shared_training import SharedTraining, as_floats, check_settings, warn_of_a_large_delta
+from commonground.deep.shared_training import SharedTraining, as_tensor, check_settings
 from commonground.errors import InputError
 from commonground.gate import SampledReleases
 from commonground.ledger import Ledger, SharedLedger
@@ -181,15 +182,15 @@ class JointTrainer(BaseEstimator):
         self
         """
         self._validate()
-        refuse_to_pay_for_watchers(gate, ledger)
-        X, y = _as_tensor(X), _as_tensor(y)
+        refuse_ledger_with_gate(gate, ledger)
+        X, y = _with_whole_as_long(X), _with_whole_as_long(y)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         if not len(X) == len(y) == len(owner_of_row) > 0:
             raise InputError(f"X has {len(X)} rows, y {len(y)}, owners {len(owner_of_row)}. Give one of each per row.")
         if X.dtype.is_floating_point and not bool(torch.isfinite(X).all()):
             raise InputError("X holds NaN or infinite values. Fill them in or drop the row.")
         protected = protected_units(owner_of_row, users, self.unit, self.user_level, self.records_per_user)
-        warn_of_a_large_delta(self.delta, protected.count, f"{self.unit}s")
+        warn_of_a_large_delta(self.delta, protected.count, self.unit)
         model = copy.deepcopy(self.model).to(self.device).eval()
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # faster pooling on a CPU
         personal = personal_names(model, self.personal)
@@ -224,7 +225,7 @@ class JointTrainer(BaseEstimator):
         self
         """
         check_is_fitted(self, "billboard_")
-        X, y = _as_tensor(X).to(self.device), _as_tensor(y).to(self.device)
+        X, y = _with_whole_as_long(X).to(self.device), _with_whole_as_long(y).to(self.device)
         self.owner_ids_, owner_of_row = np.unique(np.asarray(owners), return_inverse=True)
         self.owners_models_ = self._owners_training.fit(
             X, y, owner_of_row, len(self.owner_ids_), self._shared, self._start
@@ -287,7 +288,7 @@ class JointTrainer(BaseEstimator):
         ndarray, (n, outputs)
         """
         check_is_fitted(self, "owners_models_")
-        models, X = self.owners_models_, _as_tensor(X).to(self.device)
+        models, X = self.owners_models_, _with_whole_as_long(X).to(self.device)
         if owners is not None and len(owners) != len(X):
             raise InputError(f"got {len(X)} rows but {len(owners)} owners; give one owner for each row.")
         asker_of_row, owner, name = np.zeros(len(X), dtype=np.int64), np.zeros(1, dtype=np.int64), np.array(["shared"])
@@ -334,6 +335,6 @@ def _refuse_unknown_classes(model: nn.Module, X: Tensor, y: Tensor) -> None:
         )
 
 
-def _as_tensor(values: Any) -> Tensor:
-    tensor = as_floats(values)
+def _with_whole_as_long(values: Any) -> Tensor:
+    tensor = as_tensor(values)
     return tensor if tensor.dtype.is_floating_point or tensor.dtype == torch.long else tensor.long()

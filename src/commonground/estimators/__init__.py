@@ -1,0 +1,1 @@
+"""The public estimators: one class each, on ``base.PersonalModel``; ``fedrep/`` and ``altmin/`` have several recipes."""

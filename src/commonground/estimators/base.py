@@ -278,9 +278,17 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         self, users: Population, model: SharedModel, statement: Statement, head_kind: HeadKind | None = None
     ) -> Billboard:
         """What a fit publishes: its shared model, by the names of these people's features, and what that cost."""
-        shared = model.embedding, model.coef, model.intercept, model.own_intercept, users.feature_names, statement
-        noise = None if model.spread is None else model.noise
-        return Billboard(*shared, RidgeHeads() if head_kind is None else head_kind, spread=model.spread, noise=noise)
+        return Billboard(
+            embedding=model.embedding,
+            mean=model.coef,
+            intercept=model.intercept,
+            fit_intercept=model.own_intercept,
+            feature_names=users.feature_names,
+            statement=statement,
+            head_kind=RidgeHeads() if head_kind is None else head_kind,
+            spread=model.spread,
+            noise=None if model.spread is None else model.noise,
+        )
 
     def _as_declared(self, board: Billboard) -> Billboard:
         """What was set aside for the values of categories is part of what is declared."""

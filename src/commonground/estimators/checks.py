@@ -1,13 +1,12 @@
 """What estimators ask of what they are given, before anything is paid for."""
 
-import warnings
 from typing import Any
 
-from commonground.accounting.budgets import Budget
+from commonground.accounting.budgets import Budget, warn_of_a_large_delta
 from commonground.data.columns import text_names
 from commonground.data.population import Population
 from commonground.data.users import Users
-from commonground.errors import InputError, PrivacyWarning, is_whole
+from commonground.errors import InputError, is_whole
 
 
 def check_rank(rank: Any, n_features: int, name: str, least: int = 1) -> None:
@@ -40,13 +39,7 @@ def require_no_classes(people: Population, model: str) -> None:
 
 def check_budget(epsilon: float, delta: float, n_users: int) -> Budget:
     budget = Budget(epsilon, delta)
-    if delta > 1 / n_users:
-        warnings.warn(
-            f"delta = {delta:g} is larger than 1/(number of people) = {1 / n_users:g}: the guarantee would allow one "
-            "person's data to be published outright. Choose a delta well below that, for example 1e-6.",
-            PrivacyWarning,
-            stacklevel=5,
-        )
+    warn_of_a_large_delta(delta, n_users, stacklevel=5)
     return budget
 
 

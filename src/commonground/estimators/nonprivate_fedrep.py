@@ -89,8 +89,19 @@ class NonPrivateFedRep(PersonalModel):
         least = 0 if self.shared_mean or self.fit_intercept else 1
         check_rank(self.rank, users.n_features, "NonPrivateFedRep", least)
         model = mixed_model(users, self.rank, self.fit_intercept, self.shared_mean, self.max_iterations)
-        claimed = "FedRep", "non-private", np.inf, 0.0, users.n_users, users.n_features, False, "none", ()
-        return self._board(users, model, Statement(*claimed, parameters={"rank": self.rank}), PosteriorHeads())
+        statement = Statement(
+            algorithm="FedRep",
+            recipe="non-private",
+            epsilon=np.inf,
+            delta=0.0,
+            n_users=users.n_users,
+            n_features=users.n_features,
+            simulated=False,
+            noise="none",
+            events=(),
+            parameters={"rank": self.rank},
+        )
+        return self._board(users, model, statement, PosteriorHeads())
 
 
 def mixed_model(

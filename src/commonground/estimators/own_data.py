@@ -63,7 +63,17 @@ class OwnDataOnly(PersonalModel):
             origin, epsilon, noise = "pooled", np.inf, "none"
         elif self.towards is not None:
             raise InputError(f"towards of OwnDataOnly must be None, 'pooled' or a Billboard, got {self.towards!r}.")
-        statement = Statement("Own data only", origin, epsilon, delta, users.n_users, d, simulated, noise, events)
+        statement = Statement(
+            algorithm="Own data only",
+            recipe=origin,
+            epsilon=epsilon,
+            delta=delta,
+            n_users=users.n_users,
+            n_features=d,
+            simulated=simulated,
+            noise=noise,
+            events=events,
+        )
         return self._board(users, SharedModel(np.eye(d), mean, intercept, self.fit_intercept), statement)
 
 

@@ -170,9 +170,8 @@ class PersonalBudgetRidge(PersonalModel):
             raise InputError(
                 "PersonalBudgetRidge needs budgets=: an epsilon for each person, a mapping, or one number for all."
             )
-        if (
-            not gaussian
-        ):  # coefficients, not sums, are released: the solver's rounding, too (``clipping.bounded_ridge``)
+        # Coefficients, not sums, are released: the solver's rounding, too (``clipping.bounded_ridge``).
+        if not gaussian:
             found = replace(found, rounding_room=2.0 * found.rounding_room)
         if self.method == "uniform":
             smallest = found.epsilons[found.epsilons > 0].min()
@@ -284,7 +283,7 @@ class PersonalBudgetRidge(PersonalModel):
         return np.ascontiguousarray(low), np.ascontiguousarray(high), label_low, label_high
 
 
-# ---- the four methods' formulas -------------------------------------------------------------------------------------
+# ---- the methods' formulas ------------------------------------------------------------------------------------------
 
 
 def coefficient_radius(alpha: float, d: int) -> float:

@@ -17,7 +17,7 @@ from commonground.evaluation.result import Evaluation
 from commonground.gate import Gate, randomness_from
 from commonground.heads.table import HeadTable
 from commonground.ledger import BookedLedger, InMemoryLedger, Ledger, SharedLedger, reserved
-from commonground.tally import Tally, tally
+from commonground.tally import tally
 
 DEFAULT_EPSILON = 0.1
 
@@ -38,17 +38,43 @@ def evaluate(
     clip: float | None = None,
     weights: np.ndarray | None = None,
     simulation_seed: int | None = None,
-    tally: Tally = tally,
 ) -> Evaluation:
     """The errors of ``board`` on the rows of ``people``, none of which it, or anybody's head, was made from.
 
-    Other people's answers must not depend on a person's rows in any other way than by the board. Parameters are those of every
-    estimator's ``evaluate``, and:
+    Other people's answers must not depend on a person's rows in any other way than by the board.
 
-    heads : made from other rows; None: everybody is given the shared prediction.
-    position : (n_users,) where each of them stands in ``heads``; -1: she has none, and is given the shared prediction.
-    weights : (n_users,) from 0 to 1: how much each counts, and what she pays of the cost, where people have budgets of their own.
-    tally : where it is written down what people have paid without a ledger.
+    Parameters
+    ----------
+    board : Billboard
+        What answers.
+    people : Population
+        With the rows that were held out.
+    heads : HeadTable or None, default=None
+        Made from other rows; None: everybody is given the shared prediction.
+    position : array of shape (n_users,), or None, default=None
+        Where each of them stands in ``heads``; -1: she has none, and is given the shared prediction. None: nobody has one.
+    epsilon, delta : float, default=0.1 and 1e-6
+        For this evaluation alone.
+    ledger : population of a ``DurableLedger``, default=None
+        Pays for it.
+    internal : bool, default=False
+        Exact numbers, NOT private; nothing is charged.
+    confidence : float, default=0.95
+        Of each interval.
+    metrics : sequence of str, or None, default=None
+        Of "rmse", "mae", "coverage", or "log_loss", "accuracy", "auc"; each further one adds noise to all.
+    label_range : tuple of two floats, or None, default=None
+        Public, where the schema has none: answers are kept within, and no row's error is larger.
+    clip : float or None, default=None
+        Public: the largest error of a person that counts, in the unit of labels. None: read off a release.
+    weights : array of shape (n_users,), or None, default=None
+        From 0 to 1: how much each counts, and what she pays of the cost, where people have budgets of their own.
+    simulation_seed : int or None, default=None
+        Repeatable noise for experiments; the result is then not private.
+
+    Returns
+    -------
+    Evaluation
     """
     _check(board, people, internal, confidence)
     asked = metrics_for(board, heads, metrics)

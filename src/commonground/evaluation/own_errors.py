@@ -32,9 +32,9 @@ def kind_of(board: Billboard) -> str:
     """What this board's answers are: numbers, log-odds, signs, or places in a list of classes."""
     if board.log_odds:
         return "log-odds"
-    if board.head_kind.name in ("signs", "margin"):
+    if board.answers_by_sign:
         return "signs"
-    listed = board.schema is not None and board.schema.label.kind in ("category", "yes/no")
+    listed = board.schema is not None and board.schema.label.is_class
     return "classes" if listed else "numbers"
 
 
@@ -159,12 +159,12 @@ def _means(rows: np.ndarray, block: Block) -> np.ndarray:
     """Everybody's mean over her own rows, added up in their order; NaN for nobody's."""
     sizes = np.diff(block.offsets)
     with np.errstate(over="ignore", invalid="ignore"):
-        sums = np.bincount(np.repeat(np.arange(len(sizes)), sizes), np.asarray(rows, float), minlength=len(sizes))
+        sums = np.bincount(block.person_of_row, np.asarray(rows, float), minlength=len(sizes))
         return np.where(sizes > 0, sums / np.maximum(sizes, 1), np.nan)
 
 
 def _cells(cell: np.ndarray, known: np.ndarray, block: Block) -> np.ndarray:
     """(people, 2·CELLS) how many of her rows fall into which cell: those of no first, then those of yes."""
-    who = np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+    who = block.person_of_row
     flat = np.bincount(who[known] * (2 * CELLS) + cell[known], minlength=block.n_users * 2 * CELLS)
     return flat.reshape(block.n_users, 2 * CELLS).astype(np.float64)

@@ -125,13 +125,11 @@ def in_its_unit(name: str, mean: float) -> float:
     return math.sqrt(max(mean, 0.0)) if name == "rmse" else mean
 
 
-def exact_measures(errors: OwnErrors, clip: Clip | None = None) -> tuple[Measure, ...]:
-    """The same without noise: NOT private. With ``clip``, of errors of which none counts for more."""
+def exact_measures(errors: OwnErrors) -> tuple[Measure, ...]:
+    """The same without noise: NOT private."""
     found = []
     for name in (name for name in MEANS if name in errors.of):
         values = errors.of[name]
-        if clip is not None and name in ("rmse", "mae"):
-            values = np.minimum(values, _most(name, clip))
         there = ~np.isnan(values) & (errors.weights > 0.0)
         mean = float(np.average(values[there], weights=errors.weights[there])) if there.any() else math.nan
         found.append(Measure(name, *[in_its_unit(name, mean)] * 3))

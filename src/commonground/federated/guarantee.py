@@ -67,25 +67,3 @@ def epsilon_to_the_server(budget: Budget, shares: NoiseShares) -> float:
     1.0
     """
     return gaussian_epsilon(shares.cost_to_the_server(budget.mu), budget.delta)
-
-
-def drop_out_table(budget: Budget, nodes: int) -> list[dict[str, float | str]]:
-    """For each tolerated f: ε towards the server, and towards the public when 0, f, f + 1 … nodes vanish, or 1 colludes."""
-    rows: list[dict[str, float | str]] = []
-    for tolerated in range(nodes):
-        shares = NoiseShares(nodes, tolerated)
-
-        def epsilon(arrived: int, colluding: int = 0, shares: NoiseShares = shares) -> float:
-            return gaussian_epsilon(shares.cost_to_the_public(budget.mu, arrived, colluding), budget.delta)
-
-        rows.append(
-            {
-                "may vanish": tolerated,
-                "server": epsilon_to_the_server(budget, shares),
-                "public, none vanished": epsilon(nodes),
-                "public, that many vanished": epsilon(nodes - tolerated),
-                "public, one more (training stops)": epsilon(nodes - tolerated - 1),
-                "one colludes, that many vanished": epsilon(nodes - tolerated, 1),
-            }
-        )
-    return rows

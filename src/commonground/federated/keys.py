@@ -13,6 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _DAYS = 7
+_LOOPBACK = "127.0.0.1"
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class Certificates:
     key: Path
 
 
-def make_certificates(folder: Path, address: str = "127.0.0.1") -> Certificates:
-    """An authority of our own and a certificate for one IP address, valid for a week."""
+def make_certificates(folder: Path) -> Certificates:
+    """An authority of our own and a certificate for this machine's own address (loopback), valid for a week."""
     authority_key, key = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
     authority = _certificate("commonground authority", authority_key, authority_key, authority=True)
-    address_name = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(address))])
-    certificate = _certificate(address, key, authority_key, authority=False, names=address_name)
+    address_name = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(_LOOPBACK))])
+    certificate = _certificate(_LOOPBACK, key, authority_key, authority=False, names=address_name)
     made = Certificates(folder / "authority.pem", folder / "server.pem", folder / "server.key")
     made.authority.write_bytes(authority.public_bytes(serialization.Encoding.PEM))
     made.certificate.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))

@@ -1,4 +1,4 @@
-"""What a node can be asked: the sum of one of these statistics over its people, and nothing else.
+"""The table of statistics that a node can be asked for: the sum of one of them over its people, and nothing else.
 
 A question names a statistic and gives the public values that it takes. No code and no pickle travels: a node looks the name up
 in the one table here, ``CATALOGUE``, and the statistic's own types say what every value may be (`statistics.statistic`). What

@@ -88,9 +88,8 @@ class Journal:
         """Keep a release, with its value after the noise; on the disk when this returns."""
         value = np.ascontiguousarray(entry.value)
         facts = {"event": entry.event.as_dict(), "charged": entry.charged, "state": entry.state}
-        self.entries.append(
-            entry
-        )  # first: an interruption in between must not make it seem that there is nothing to keep
+        # First: an interruption in between must not make it seem that there is nothing to keep.
+        self.entries.append(entry)
         try:
             self._append("release", {**facts, "dtype": value.dtype.str, "shape": value.shape}, value.tobytes())
         except CheckpointError:
@@ -168,9 +167,8 @@ class Journal:
                 self._understood(kind, facts, payload)
                 sound = file.tell()
         head = os.pread(self._handle, 64 + len(_BEGINNING), 0)
-        if head[:64].strip(b"0123456789abcdef") or not _BEGINNING.startswith(
-            head[64:]
-        ):  # never cut somebody else's file
+        # Never cut somebody else's file.
+        if head[:64].strip(b"0123456789abcdef") or not _BEGINNING.startswith(head[64:]):
             raise self._damaged("it does not begin like one")
         if sound < size:
             os.ftruncate(self._handle, sound)

@@ -1,4 +1,7 @@
-"""Every protective draw of the package, and nothing else. Its callers are ``release.py``, ``perturb.py`` and ``select.py``."""
+"""Every protective draw of the package, and nothing else.
+
+Its callers are ``release.py``, ``perturb.py``, ``select.py`` and ``repeat.py``.
+"""
 
 import functools
 import math
@@ -118,9 +121,8 @@ def draw_sample(n_units: int, probability: float, source: Randomness) -> np.ndar
     if probability == 1.0:
         return np.arange(n_units)
     bits = np.frombuffer(secrets.token_bytes(8 * n_units), dtype=np.uint64)
-    return np.flatnonzero(
-        bits < np.uint64(math.floor(probability * 2.0**64))
-    )  # rounded down: never likelier than stated
+    # Rounded down: never likelier than stated.
+    return np.flatnonzero(bits < np.uint64(math.floor(probability * 2.0**64)))
 
 
 def choose_smallest(scores: np.ndarray, scale: float, sensitivity: int, epsilon: float, source: Randomness) -> int:

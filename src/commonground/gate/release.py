@@ -3,8 +3,9 @@
     validate → charge → noise → stamp
 
 The charge comes before the draw: a crash in between wastes budget, it never undercounts it. Beside this module, ``perturb.py``
-(L2-Laplace noise, coins) and ``select.py`` (choices) draw protective randomness, in the same order; nobody else does, and all
-draws are in ``noise.py``. ``scattered.py`` draws none: it adds up parts that passed a ``release`` where they are.
+(L2-Laplace noise, samples of people), ``select.py`` (choices) and ``repeat.py`` (numbers of repetitions) draw protective
+randomness, in the same order; nobody else does, and all draws are in ``noise.py``. ``scattered.py`` draws none: it adds up parts
+that passed a ``release`` where they are.
 """
 
 import math
@@ -78,9 +79,8 @@ class SampledReleases:
         # validate
         if not (0 < event.sampling_probability <= 1 and event.steps >= 1 and event.group_size >= 1):
             raise BudgetError(f"{event.name!r}: sampling probability, steps or group size make no sense: {event}")
-        rounding = (
-            1.5 * GRID * math.sqrt(event.entries) / event.contribution * event.noise_std
-        )  # of the value, to the grid
+        # Of the value, to the grid.
+        rounding = 1.5 * GRID * math.sqrt(event.entries) / event.contribution * event.noise_std
         if not (
             math.isfinite(event.noise_std)
             and event.noise_std >= event.noise_multiplier * event.contribution * (1.0 + rounding) > 0

@@ -28,9 +28,8 @@ class ScatteredSum:
     sensitivity: float
     shape: tuple[int, ...]
     shares: int  # noised parts that together have all of the noise
-    collect: Callable[[float], tuple[np.ndarray, int]] = field(
-        repr=False
-    )  # μ of a part → sum of noised parts, how many
+    # μ of a part → sum of noised parts, how many
+    collect: Callable[[float], tuple[np.ndarray, int]] = field(repr=False)
 
 
 def cost_of_a_part(mu: float, shares: int) -> float:

@@ -1,4 +1,4 @@
-"""The second door: choosing one of many public candidates by private scores (the exponential mechanism).
+"""Choosing one of many public candidates by private scores (the exponential mechanism).
 
     validate → charge → draw → stamp
 

@@ -21,7 +21,6 @@ from commonground.heads.halves import second_half_heads, second_half_margin_head
 from commonground.heads.posterior import doubt_without_heads, fit_posterior_heads
 from commonground.heads.ridge import fit_heads
 from commonground.heads.table import Doubts, HeadTable, OwnModels, model_on
-from commonground.losses import LOSSES
 
 if TYPE_CHECKING:
     from commonground.billboard.board import Billboard
@@ -34,8 +33,9 @@ class HeadKind:
     """Base of the kinds. Their fields are public, and read from files: what cannot be used is refused."""
 
     name: ClassVar[str]
-    losses: ClassVar[tuple[str, ...]] = LOSSES[1:]  # of those kinds that have one
+    losses: ClassVar[tuple[str, ...]] = ("logistic", "huber")  # of those kinds that have one
     needs_spread: ClassVar[bool] = False  # whether a board of this kind must publish a spread and a noise of labels
+    answers_by_sign: ClassVar[bool] = False  # whether the sign of an answer is the class
 
     def __post_init__(self) -> None:
         for field, value in asdict(self).items():
@@ -124,7 +124,7 @@ class PosteriorHeads(HeadKind):
     """
 
     name: ClassVar[str] = "posterior"
-    losses: ClassVar[tuple[str, ...]] = LOSSES[:2]
+    losses: ClassVar[tuple[str, ...]] = ("square", "logistic")
     needs_spread: ClassVar[bool] = True
     local_choice: bool = False
     loss: str = "square"
@@ -140,7 +140,15 @@ class PosteriorHeads(HeadKind):
             prior = ridge_matrix(board.spread, board.noise, board.rank)
             usually = OWN if board.statement.sharing_pays is False else HEAD
             own, missed = keep_best(
-                block, model, prior, usually, weights, intercepts, enough, HEAD, CLEARLY_WITH_MANY_ROWS
+                block,
+                model,
+                prior,
+                usually,
+                weights,
+                intercepts,
+                fewest_rows=enough,
+                with_few=HEAD,
+                clearly=CLEARLY_WITH_MANY_ROWS,
             )
             doubt_without_heads(covariances, noises, missed, rows)
         return HeadTable(weights, intercepts, own, Doubts(covariances, noises))
@@ -176,6 +184,7 @@ class SignHeads(HeadKind):
     """Ridge on which side of zero labels are; longer heads are brought to norm ``head_bound``, which changes no class."""
 
     name: ClassVar[str] = "signs"
+    answers_by_sign: ClassVar[bool] = True
     head_bound: float
 
     def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
@@ -190,6 +199,7 @@ class MarginHeads(HeadKind):
     """P2's: of norm ``head_bound``, with the fewest errors on the second half of her rows, none longer than ``feature_bound``."""
 
     name: ClassVar[str] = "margin"
+    answers_by_sign: ClassVar[bool] = True
     head_bound: float
     feature_bound: float
 

@@ -21,7 +21,7 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.costs import is_count
 from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.ledger.persons import Persons
-from commonground.ledger.releases import mu_of, plain, taken_by
+from commonground.ledger.releases import as_decimal, mu_of, taken_by
 from commonground.ledger.rounds import Round, Step
 from commonground.ledger.shares import within_room
 
@@ -172,7 +172,7 @@ class Account:
         # Whoever looks at one kind's results and then chooses the other is not covered.
         if (total and total_pure) or self.booked_rounds:
             return False
-        return total_pure <= plain(self.smallest) and total <= self.limit * (1 + Fraction(slack))
+        return total_pure <= as_decimal(self.smallest) and total <= self.limit * (1 + Fraction(slack))
 
     def affords_rounds(self, one: Round, rounds: int) -> bool:
         """Whether so many more rounds can be booked, of the kind that was booked before."""

@@ -19,7 +19,7 @@ from commonground.ledger.digests import Directory, digests
 from commonground.ledger.persons import Batch, PersonalFit, Persons
 from commonground.ledger.shares import STEPS, costs_of, units_within
 
-_CRUMB = 1024  # part of a limit, in μ²
+_USEFUL_PART = 1024  # with less than 1/1024 of her limit (in μ²) left a person takes no part
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class Accounts:
     def able(self, delta: float) -> np.ndarray:
         """(n,) whether she has enough left to take part in a fit; what rounding leaves of a budget is not enough."""
         smallest = units_within(np.array([gaussian_mu(SMALLEST_EPSILON, delta)]))[0]
-        return self.left >= np.maximum(smallest, self.limits // _CRUMB)
+        return self.left >= np.maximum(smallest, self.limits // _USEFUL_PART)
 
 
 def read_accounts(connection: Connection, account: Account, known: Accounts | None = None) -> Accounts:

@@ -19,7 +19,7 @@ from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import InputError, LedgerError, are_texts
 from commonground.ledger.account import Account, OpenReservation
 from commonground.ledger.persons import Batch, PersonalFit, Persons
-from commonground.ledger.releases import cost_of, plain
+from commonground.ledger.releases import as_decimal, cost_of
 from commonground.ledger.rounds import Round
 
 _SLACK = 1e-9  # relative, of a limit that is computed and not written down
@@ -115,7 +115,7 @@ def _reserved(account: Account, event: dict[str, Any]) -> Account:
     if "round" in event:
         return _reserved_rounds(account, event)
     gaussian = budget_of(event["epsilon"], event["delta"]).delta > 0
-    cost, pure = (cost_of(event["mu"]), Fraction(0)) if gaussian else (Fraction(0), plain(event["epsilon"]))
+    cost, pure = (cost_of(event["mu"]), Fraction(0)) if gaussian else (Fraction(0), as_decimal(event["epsilon"]))
     booking = replace(_booking(event), cost=cost, pure=pure)
     if account.budget is None or booking.id in account.open or not account.affords(booking.cost, booking.pure, _SLACK):
         raise ValueError("more was reserved than was left")

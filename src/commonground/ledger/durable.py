@@ -29,9 +29,12 @@ class DurableLedger:
 
     Parameters
     ----------
-    address : a file (``budget.db`` or ``sqlite:///budget.db``), or ``postgresql://user@host/database``.
-    create : make the ledger where there is none.
-    timeout : seconds to wait for another process that holds the database.
+    address : str or path
+        A file (``budget.db`` or ``sqlite:///budget.db``), or ``postgresql://user@host/database``.
+    create : bool, default=False
+        Make the ledger where there is none.
+    timeout : float, default=60.0
+        Seconds to wait for another process that holds the database.
 
     Examples
     --------
@@ -59,6 +62,7 @@ class DurableLedger:
 
     @property
     def name(self) -> str:
+        """Where it is, without a password."""
         return self._storage.name
 
     def open_population(
@@ -72,11 +76,23 @@ class DurableLedger:
     ) -> Population:
         """Declare a group of people and everything that may ever be spent on them.
 
-        ``personal`` counts people by a smaller ε of their own. Every release costs everybody the same, so the smallest
-        of them is what can be spent on this population.
+        Parameters
+        ----------
+        name : str
+            What they are called from now on.
+        budget : Budget or PureBudget
+            All that may ever be spent on each of them.
+        personal : mapping of float to int, or None, default=None
+            How many people have which smaller ε of their own. Every release costs everybody the same, so the smallest of them is
+            what can be spent on this population.
+        people : sequence of ids, or None, default=None
+            Opens an account for every person instead: a fit then takes from each what she has left (``personal.py``).
+        epsilons : sequence of float, float or None, default=None
+            With ``people``: one for each, or one for all; None: that of ``budget``.
 
-        ``people`` and ``epsilons``, one for each or one for all (by default that of ``budget``), open an account for every
-        person instead: a fit then takes from each what she has left (``personal.py``).
+        Returns
+        -------
+        Population
         """
         name = population_name(name)
         salt = secrets.token_bytes(16)
@@ -116,7 +132,17 @@ class DurableLedger:
         return self.population(name)
 
     def population(self, name: str) -> Population:
-        """An open population, its whole chain verified."""
+        """An open population, its whole chain verified.
+
+        Parameters
+        ----------
+        name : str
+            As it was opened.
+
+        Returns
+        -------
+        Population
+        """
         if name not in self.populations():  # which holds names that were given before they were looked at as closely
             name = population_name(name)
         found = Population(self._storage, name)
@@ -127,11 +153,24 @@ class DurableLedger:
         return personal
 
     def populations(self) -> list[str]:
+        """The names of all open populations.
+
+        Returns
+        -------
+        list of str
+            In order.
+        """
         with self._storage.reading() as connection:
             return list(connection.execute(select(schema.populations.c.name).order_by("name")).scalars())
 
     def verify(self) -> dict[str, Account]:
-        """Check the database and every event of every population from the first on."""
+        """Check the database and every event of every population from the first on.
+
+        Returns
+        -------
+        dict of str to Account
+            What each population has spent, by its name.
+        """
         self._storage.check()
         with self._storage.reading() as connection:
             known = set(connection.execute(select(schema.populations.c.name)).scalars())
@@ -144,7 +183,13 @@ class DurableLedger:
             return accounts
 
     def export(self) -> dict[str, Any]:
-        """Everything, verified, as one JSON document: the events exactly as they were hashed."""
+        """Everything, verified, as one JSON document: the events exactly as they were hashed.
+
+        Returns
+        -------
+        dict
+            Of what JSON can write.
+        """
         self.verify()
         document: dict[str, Any] = {"export_version": EXPORT_VERSION, "schema_version": schema.latest_version()}
         with self._storage.reading() as connection:
@@ -179,7 +224,17 @@ class DurableLedger:
 
 
 def population_name(name: str) -> str:
-    """A name as it is written down: Unicode's composed form, nothing that cannot be seen, no space at either end."""
+    """A name as it is written down: Unicode's composed form, nothing that cannot be seen, no space at either end.
+
+    Parameters
+    ----------
+    name : str
+        As it was given.
+
+    Returns
+    -------
+    str
+    """
     name = unicodedata.normalize("NFC", name) if isinstance(name, str) else name
     if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable() or name != name.strip():
         raise InputError(

@@ -59,10 +59,10 @@ def cost_of(mu: float) -> Fraction:
     return Fraction(mu) ** 2
 
 
-def plain(epsilon: float) -> Fraction:
+def as_decimal(epsilon: float) -> Fraction:
     """ε as the decimal that people wrote, so that ten times 0.1 is 1. The gate's noise is wider than this rounding.
 
-    >>> 10 * plain(0.1) == plain(1.0)
+    >>> 10 * as_decimal(0.1) == as_decimal(1.0)
     True
     """
     if not is_size(epsilon):
@@ -82,7 +82,7 @@ def taken_by(release: Mapping[str, Any], pure: bool) -> tuple[Fraction, Fraction
     if release["kind"] not in ("pure", "l2-laplace"):
         raise ValueError(f"a release of unknown kind {release['kind']!r}")
     if pure:
-        return Fraction(0), plain(release["epsilon"])
+        return Fraction(0), as_decimal(release["epsilon"])
     if not release["mu"] >= gaussian_dominating(release["epsilon"]) * (1 - 1e-9):
         raise ValueError(f"μ = {release['mu']} does not cover a pure ε = {release['epsilon']}")
     return cost_of(release["mu"]), Fraction(0)

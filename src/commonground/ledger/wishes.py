@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
-from commonground.accounting.gaussian import gaussian_epsilon, gaussian_epsilons, gaussian_mus
+from commonground.accounting.gaussian import epsilon_within, gaussian_epsilons, gaussian_mus
 from commonground.accounting.personal import BudgetsLeft
 from commonground.errors import InputError
 from commonground.ledger.releases import cost_of
@@ -40,8 +40,7 @@ class Wishes:
         declared = np.flatnonzero(self.units == most)
         if len(declared):
             return Budget(float(self.distinct[declared[-1]]), self.delta)
-        mu = math.sqrt(most / UNIT) * (1 - 1e-7)
-        epsilon = gaussian_epsilon(mu, self.delta) * (1 - 1e-7)
+        epsilon = epsilon_within(math.sqrt(most / UNIT), self.delta)
         return Budget(epsilon, self.delta) if epsilon >= SMALLEST_EPSILON else None
 
     def steps(self, left: np.ndarray, budget: Budget) -> np.ndarray:

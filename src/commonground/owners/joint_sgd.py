@@ -5,7 +5,6 @@ How u is learned: ``minibatches`` (Algorithm 1 on samples, the default), ``winso
 """
 
 import os
-import warnings
 from collections.abc import Callable
 from inspect import cleandoc
 from typing import Any, Self
@@ -14,12 +13,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from commonground.accounting.budgets import Budget
+from commonground.accounting.budgets import Budget, warn_of_a_large_delta
 from commonground.accounting.sampled import ADD_OR_REMOVE, REPLACE
 from commonground.billboard.board import name_each_other
-from commonground.billboard.joint import JointStatement, SharedParameters, refuse_to_pay_for_watchers
+from commonground.billboard.joint import JointStatement, SharedParameters, refuse_ledger_with_gate
 from commonground.data.features import as_floats
-from commonground.errors import InputError, PrivacyWarning, check_parameters, check_size
+from commonground.errors import InputError, check_parameters, check_size
 from commonground.gate import SampledReleases, randomness_from
 from commonground.ledger import Ledger, SharedLedger
 from commonground.owners.checkpoints import kept_in
@@ -151,7 +150,7 @@ class _JointSGD(BaseEstimator):
         self
         """
         self._validate()
-        refuse_to_pay_for_watchers(gate, ledger)
+        refuse_ledger_with_gate(gate, ledger)
         if checkpoint is not None and gate is not SampledReleases:
             raise InputError("gate= is for audits, which nobody resumes. Fit without checkpoint=.")
         X, y = self._rows(X), self._labels(y)
@@ -163,16 +162,15 @@ class _JointSGD(BaseEstimator):
         unit = "record" if paper else self.unit
         protected = protected_units(owner, users, unit, self.user_level, self.records_per_user)
         unit, n_units = ("owner", n_owners) if paper else (unit, protected.count)
-        if self.delta > 1 / n_units:
-            message = f"delta = {self.delta:g} is larger than 1/(number of {unit}s) = {1 / n_units:g}."
-            warnings.warn(message, PrivacyWarning, stacklevel=2)
+        warn_of_a_large_delta(self.delta, n_units, unit)
         public = {"units": n_units, "owners": n_owners, "features": self.n_features_in_}
         with kept_in(checkpoint, self, {**public, "ledger": getattr(ledger, "name", None)}) as replay:
             descent = Descent(
-                Budget(self.epsilon, self.delta), unit, self.relation,
-                1 / n_owners if paper else self.sampling_probability,
-                self.steps, self.clip_norm, self.radius, self.learning_rate, self._n_outputs, self._errors,
-                randomness_from(self.simulation_seed), ledger, gate, replay,
+                budget=Budget(self.epsilon, self.delta), unit=unit, relation=self.relation,
+                sampling_probability=1 / n_owners if paper else self.sampling_probability,
+                steps=self.steps, clip_norm=self.clip_norm, radius=self.radius, learning_rate=self.learning_rate,
+                n_outputs=self._n_outputs, errors=self._errors,
+                randomness=randomness_from(self.simulation_seed), ledger=ledger, gate=gate, replay=replay,
             )  # fmt: skip
             if paper:
                 trained = single_steps(descent, X, y, owner, n_owners)

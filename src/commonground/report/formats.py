@@ -25,7 +25,7 @@ def markdown(text: str) -> str:
 def card(board: Any) -> str:
     """Markdown behind a YAML block; strings are quoted as JSON, which YAML reads."""
     s = board.statement
-    classes = board.log_odds or board.classes or "Classifier" in s.algorithm or "argin" in s.algorithm
+    classes = board.log_odds or board.classes or board.answers_by_sign or "Classifier" in s.algorithm
     kind = "tabular-classification" if classes else "tabular-regression"
     metadata = {
         "library_name": "commonground",

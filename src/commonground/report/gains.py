@@ -150,14 +150,14 @@ def _between(own_rows: np.ndarray, low: int) -> np.ndarray:
 
 
 def _is_class(board: "Billboard") -> bool:
-    listed = board.schema is not None and board.schema.label.kind in ("category", "yes/no")
-    return listed or board.log_odds or board.head_kind.name in ("signs", "margin")
+    listed = board.schema is not None and board.schema.label.is_class
+    return listed or board.log_odds or board.answers_by_sign
 
 
 def _losses(board: "Billboard", scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
     if not _is_class(board):
         return (board.in_label_range(scores) - labels) ** 2
-    if board.log_odds or board.head_kind.name in ("signs", "margin"):
+    if board.log_odds or board.answers_by_sign:
         return ((scores > 0) != (labels > 0)).astype(float)
     return (np.rint(scores) != labels).astype(float)
 
@@ -171,7 +171,7 @@ def _of_block(board: "Billboard", block: Block) -> tuple[np.ndarray, ...]:
     """Own rows and losses of people who have two rows or more; scores, labels and intervals of rows held out."""
     sizes = np.diff(block.offsets)
     place = np.concatenate([np.arange(size) for size in sizes]) if len(sizes) else np.zeros(0, int)
-    who = np.repeat(np.arange(len(sizes)), sizes)
+    who = block.person_of_row
     out = (place % EVERY == 1) & (sizes[who] > 1)
     kept = Block(
         block.X[~out],
@@ -215,7 +215,7 @@ def _alone(board: "Billboard", kept: Block, X: Any, asked: np.ndarray) -> np.nda
     if sparse.issparse(X):
         sums, counts = np.add.reduceat(np.append(kept.y, 0.0), kept.offsets[:-1]), np.diff(kept.offsets)
         return (np.where(counts > 0, sums, 0.0) / np.maximum(counts, 1))[asked]
-    y = np.where(kept.y > 0, 1.0, -1.0) if board.log_odds or board.head_kind.name in ("signs", "margin") else kept.y
+    y = np.where(kept.y > 0, 1.0, -1.0) if board.log_odds or board.answers_by_sign else kept.y
     block = Block(kept.X, y, kept.offsets, kept.first)
     everything = np.eye(X.shape[1])
     weights, intercepts = fit_heads(block, everything, None, 0.0, True)

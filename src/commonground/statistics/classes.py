@@ -95,7 +95,7 @@ class ClassShares(Statistic[MassSums]):
     n_classes: int
 
     def of(self, block: Block) -> MassSums:
-        y, person = np.asarray(block.y, dtype=np.float64), np.repeat(np.arange(block.n_users), np.diff(block.offsets))
+        y, person = np.asarray(block.y, dtype=np.float64), block.person_of_row
         with np.errstate(invalid="ignore"):
             known = (y >= 0.0) & (y < self.n_classes) & (y == np.floor(y))
         place = np.where(known, y, 0.0).astype(np.int64)

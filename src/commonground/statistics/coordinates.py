@@ -21,7 +21,7 @@ from commonground.statistics.kernels.person import FAST, gram_of
 from commonground.statistics.statistic import WINDOW, Flag, Statistic, Transform, Vector, WindowStart
 from commonground.threads import each
 
-_TOGETHER = 64  # rows of people whose moments are added at once
+_ROWS_PER_PRODUCT = 64  # rows of people whose moments are added at once
 _ROWS = 4096  # that one thread transforms at a time
 # People whose rows are transformed at once: a whole block would be copied, and not stay in the cache
 _PIECE = 4 * CHUNK
@@ -156,7 +156,7 @@ def _moments(X, offsets, weights, local_intercept, R, centre, gram, one, factors
         lo, m = offsets[j], offsets[j + 1] - offsets[j]
         if m == 0 or weights[j] == 0.0:
             continue
-        if used + m > _TOGETHER:  # whoever else is in the chunk: R is as long as the longest of them needs
+        if used + m > _ROWS_PER_PRODUCT:  # whoever else is in the chunk: R is as long as the longest of them needs
             add_moment(sums, R, used, one, factors)
             used = np.int64(0)
         for i in range(m):
@@ -205,7 +205,7 @@ class FeatureMoments(Statistic[PositiveSums]):
         def of_chunk(some: Block) -> PositiveSums:
             most = int(np.diff(some.offsets).max())
             height = -(-(min(most, d) + 1) // 4) * 4
-            rows, sums = np.zeros((max(most, _TOGETHER) + 4, width)), np.zeros((1, width, width))
+            rows, sums = np.zeros((max(most, _ROWS_PER_PRODUCT) + 4, width)), np.zeros((1, width, width))
             room = rows, np.empty(width), np.empty((height, height)), np.ones(1), np.empty(1)
             _moments(some.X, some.offsets, some.person_weights, int(self.own_intercept), *room, sums)
             upper = np.triu(sums[0, :d, :d])

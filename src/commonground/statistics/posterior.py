@@ -34,7 +34,7 @@ from commonground.statistics.rows import credits_by_rows, shares_by_rows
 from commonground.statistics.statistic import WINDOW, Flag, Number, SharedModel, Statistic, WindowStart
 from commonground.threads import each
 
-_TOGETHER = 64  # sums of chunks, added up before their sum is added to others
+_CHUNKS_PER_SUM = 64  # sums of chunks, added up before their sum is added to others
 _WILD = 1e8  # squared norm of moments
 _PEOPLE = 256  # whose rows stay in the cache between two reads
 Reader = Callable[[Block], tuple[np.ndarray, np.ndarray]]  # a chunk → factors of its rows, moments of its people
@@ -62,7 +62,7 @@ def _reader(model: SharedModel, of_mean: bool, coordinates: Coordinates, scaled:
 
 def _folded(parts: np.ndarray) -> np.ndarray:
     """Their sum, some of them at a time: what rounding may add grows with the number of additions in a row."""
-    return np.asarray(np.add.reduceat(parts, np.arange(0, len(parts), _TOGETHER)).sum(axis=0))
+    return np.asarray(np.add.reduceat(parts, np.arange(0, len(parts), _CHUNKS_PER_SUM)).sum(axis=0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -90,7 +90,7 @@ class SparseDirections(Statistic[DirectionSums]):
         with np.errstate(over="ignore", invalid="ignore"):
             r = block.y - (row_products(X, model.slopes[:, None])[:, 0] + model.intercept)
             if model.own_intercept:
-                person = np.repeat(np.arange(block.n_users), m)
+                person = block.person_of_row
                 r = r - (np.bincount(person, r, block.n_users) / np.maximum(m, 1))[person]
             X.data = X.data * np.repeat(r, np.diff(X.indptr))
             pulled = _sum_per_person(block, X)[:, self.features]

@@ -21,7 +21,7 @@ from commonground.statistics.statistic import Statistic
 from commonground.threads import each
 
 _PEOPLE, _CANDIDATES = 512, 1024  # scored together: their products stay in the cache
-_TOGETHER = 64  # candidates that one thread scores at a time
+_CANDIDATES_PER_THREAD = 64  # candidates that one thread scores at a time
 SMALLEST_SHARE = 1e-6  # of her labels' energy; what is explained better than this counts as explained
 _RIDGE = 1e-12  # of the trace: keeps collinear rows from dividing by zero
 
@@ -143,7 +143,7 @@ class SubspaceScores(Statistic[ScoreSums]):
                     pairs[:, at] = ((outer + outer.transpose(0, 2, 1)) / 2)[:, upper[0], upper[1]]
                 columns = np.ascontiguousarray(U.transpose(0, 2, 1))
                 given = G, b, c, m, weights, self.loss_bound
-                scored = [slice(at, at + _TOGETHER) for at in range(0, len(U), _TOGETHER)]
+                scored = [slice(at, at + _CANDIDATES_PER_THREAD) for at in range(0, len(U), _CANDIDATES_PER_THREAD)]
                 parts = each(partial(_scores, pairs, columns, given), scored)
                 sums[first : first + _CANDIDATES] += np.concatenate(parts)
         return ScoreSums(sums)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget
 from commonground.accounting.events import Event
-from commonground.accounting.gaussian import gaussian_epsilon
+from commonground.accounting.gaussian import epsilon_within
 from commonground.accounting.selection import largest_mu
 from commonground.errors import InputError
 from commonground.ledger import InMemoryLedger, Ledger
@@ -25,7 +25,7 @@ def part_of(budget: Budget, share: float) -> Budget:
     >>> 0.4999 < (part_of(whole, 0.25).mu / whole.mu) < 0.5
     True
     """
-    epsilon = gaussian_epsilon(budget.mu * math.sqrt(share) * (1 - 1e-7), budget.delta) * (1 - 1e-7)
+    epsilon = epsilon_within(budget.mu * math.sqrt(share), budget.delta)
     if epsilon < SMALLEST_EPSILON:
         raise InputError(
             f"a part of ε = {budget.epsilon:g} for each candidate would be below {SMALLEST_EPSILON:g}. Give fewer candidates."

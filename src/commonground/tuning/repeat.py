@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from commonground.accounting.budgets import Budget
-from commonground.accounting.gaussian import gaussian_epsilon
+from commonground.accounting.gaussian import epsilon_within
 from commonground.accounting.selection import RepeatedSelectionEvent
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
@@ -47,7 +47,7 @@ def repeat_and_select(search: Search, book: Ledger, people: Population, rows: He
     """Charge, draw, repeat; keep the best."""
     budget, n_groups, seed = search.budget, len(search.groups), search.seed
     mu = repeated_mu(budget, n_groups)
-    one = Budget(gaussian_epsilon(mu * (1 - 1e-7), budget.delta) * (1 - 1e-7), budget.delta)
+    one = Budget(epsilon_within(mu, budget.delta), budget.delta)
     event = RepeatedSelectionEvent("fit and score", mu, float(TRIES * n_groups), n_groups, seed is not None)
     check_budget(budget.epsilon, budget.delta, people.n_users)  # warns, once
     gate = Gate(book, randomness_from(seed))
@@ -107,7 +107,7 @@ def _reference(board: Billboard, rows: HeldOut) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         for block in rows.asked.blocks():
             sizes = np.diff(block.offsets)
-            who = np.repeat(np.arange(len(sizes)), sizes)
+            who = block.person_of_row
             place = rows.position[block.first : block.first + block.n_users]
             squares = np.square(np.asarray(block.y, dtype=np.float64) - means[place][who])
             found[place] = np.bincount(who, squares, minlength=len(sizes)) / np.maximum(sizes, 1)
@@ -116,7 +116,5 @@ def _reference(board: Billboard, rows: HeldOut) -> np.ndarray:
 
 def _own_means(block: Any) -> np.ndarray:
     sizes = np.diff(block.offsets)
-    who = np.repeat(np.arange(len(sizes)), sizes)
-    return np.asarray(
-        np.bincount(who, np.asarray(block.y, dtype=np.float64), minlength=len(sizes)) / np.maximum(sizes, 1)
-    )
+    sums = np.bincount(block.person_of_row, np.asarray(block.y, dtype=np.float64), minlength=len(sizes))
+    return np.asarray(sums / np.maximum(sizes, 1))

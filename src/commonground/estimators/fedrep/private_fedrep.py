@@ -10,16 +10,15 @@ from commonground.engines.device import on_device
 from commonground.errors import InputError, check_count
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
+from commonground.estimators.fedrep.compile_ahead import start_compiling
 from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
-from commonground.estimators.fedrep.first_fit import start_compiling
 from commonground.estimators.fedrep.many_people import recipe_for_many
 from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.start import model_of, start_from
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
-from commonground.losses import LOSSES
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
 
@@ -144,16 +143,11 @@ class PrivateFedRep(PersonalModel):
         return "PrivateFedRep, rank='auto'" if self._finds_rank else "PrivateFedRep"
 
     @property
-    def _rank(self) -> int | Literal["auto"]:
-        """The number of directions that is asked for."""
-        return self.rank
-
-    @property
     def _finds_rank(self) -> bool:
         return isinstance(self._rank, str) and self._rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
-        if self.loss not in LOSSES[:2] or (self.loss == "logistic" and self.recipe == "paper"):
+        if self.loss not in PosteriorHeads.losses or (self.loss == "logistic" and self.recipe == "paper"):
             raise InputError(
                 f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
             )
@@ -186,8 +180,14 @@ class PrivateFedRep(PersonalModel):
         if self.n_rounds is not None:
             check_count("n_rounds of PrivateFedRep", self.n_rounds)
         logistic, how = self.loss == "logistic", (budget, gate, self.verbose)
-        of_labels = logistic, users.label_range
-        asked = FitSettings(self._rank, self.fit_intercept, self.shared_mean, *of_labels, self.n_rounds)
+        asked = FitSettings(
+            rank=self._rank,
+            own_intercept=self.fit_intercept,
+            shared_mean=self.shared_mean,
+            log_odds=logistic,
+            label_range=users.label_range,
+            n_rounds=self.n_rounds,
+        )
         old = None if start is None else model_of(start, asked)
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
             if not logistic:

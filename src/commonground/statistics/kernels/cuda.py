@@ -2,7 +2,7 @@
 
 What `kernels.embedding_gradients` does on the processor. There sums are kept for every bin of sizes, as nobody's gradient can be
 kept; here memory is fast and plenty, and a gradient is as long as one row. Needs torch and CuPy, which compiles
-`device_cuda.cu` for the numbers of features and directions asked for.
+`cuda.cu` for the numbers of features and directions asked for.
 """
 
 from functools import lru_cache
@@ -100,7 +100,7 @@ _C_NAMES = {torch.float32: "float", torch.float64: "double"}
 
 
 def _bytes_of(d: int, k: int, size: int) -> tuple[int, int]:
-    """Shared memory for a row and for a person, at most: `Shared` in device_cuda.cu."""
+    """Shared memory for a row and for a person, at most: `Shared` in cuda.cu."""
     moments = k * (k + 1) // 2 + 2 * k + 1
     return (d + 16 // size + k + 1) * size + 8 + 1, d * size + (moments + k + 1) * 8 + 4
 
