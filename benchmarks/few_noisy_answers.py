@@ -3,7 +3,7 @@
     python benchmarks/few_noisy_answers.py [--seeds 2]
 
 Simulated tables of 500 to 3,000 people with about two or six rows of 12 features, labels about 3.5: stars, weak features,
-categories and features that say who somebody is. Printed for each n, ε and rank: the error of PrivateFedRep against the better of
+categories and features that say who somebody is; the latter two in other units, as noise may hide how large labels are. Printed for each n, ε and rank: the error of PrivateFedRep against the better of
 its own shared prediction and people's own means, shrunk by what only somebody who sees all labels can know; mean and worst.
 """
 
@@ -16,7 +16,8 @@ import numpy as np
 
 import commonground as cg
 
-KINDS = ("stars, levels", "weak features", "categories, levels, features of a person")
+# Kind of table → the unit of its labels.
+KINDS = {"stars, levels": 1.0, "weak features": 7.0, "categories, levels, features of a person": 0.05}
 
 
 def table(seed: int, n: int, mean_rows: int, kind: str, d: int = 12) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -30,7 +31,7 @@ def table(seed: int, n: int, mean_rows: int, kind: str, d: int = 12) -> tuple[np
     slopes = (0.1 if "weak" in kind else 0.5) * rng.standard_normal(d) / d**0.5
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
     y = 3.5 + Z @ slopes + levels[ids] + 0.2 * Z[:, 0] * rng.standard_normal(n)[ids] + rng.standard_normal(len(ids))
-    return X, np.clip(np.round(y), 1, 5) if "stars" in kind else y, ids
+    return X, KINDS[kind] * (np.clip(np.round(y), 1, 5) if "stars" in kind else y), ids
 
 
 def own_means_shrunk(y: np.ndarray, ids: np.ndarray, asked: np.ndarray, n: int) -> np.ndarray:

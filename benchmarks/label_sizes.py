@@ -3,7 +3,7 @@
 Of 8 rows each of 3 features, labels with a spread of one before the factor. Wrong: R² of people's own predictions below 0.8,
 where labels of size one have 0.9 and more; and R² of shared predictions below -1.
 
-python benchmarks/label_sizes.py [--model altmin] [--range]      # with --range a public range of labels, forty times their spread wide
+python benchmarks/label_sizes.py [--model altmin] [--range]      # with a public range of labels, 40 times their spread
 """
 
 import argparse

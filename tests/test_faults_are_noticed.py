@@ -132,9 +132,9 @@ def test_every_round_and_stage_is_listed() -> None:
     """Known from the algorithm alone: two releases a round, and a few to start with."""
     users = people(1, 1.0, 12)
     expected = {
-        # scales, centre, moments; energy; level: where it lies, twice, as these labels lie about zero; spread; 3 looks at its
-        # prior; mean: 3 rounds, 2 looks; start, 2 looks; 5 rounds, 2 looks. Sizes of gradients would be hidden.
-        "fedrep": (2 * 3 + 3 + 2) + 1 + 2 + 1 + 3 + (3 + 2) + (1 + 2) + 5 + 2,
+        # scales, centre, moments; energy; spread; level: where it lies, and two sums; 3 looks at its prior; mean: 3 rounds,
+        # 2 looks; start, 2 looks; 5 rounds, 2 looks. Sizes of gradients would be hidden.
+        "fedrep": (2 * 3 + 3 + 2) + 1 + 1 + 3 + 3 + (3 + 2) + (1 + 2) + 5 + 2,
         "fedrep without mean": (2 * 3 + 2) + 1 + 1 + 1 + 2 * 5 + 3,
         "fedrep, paper": 1 + 3,
         "single model": 1 + 3 + 1 + 2 * 12,  # energy; centre: locate, sizes, sum; locate; 12 rounds

@@ -55,7 +55,9 @@ def test_few_people_are_told_what_holds_a_shared_answer() -> None:
     people = cg.Users.from_arrays(X, y, ids)
     assert "300 people are few" in too_few_for_a_shared_answer(people, 0.24)
     assert too_few_for_a_shared_answer(people, 0.4) == ""
-    assert too_few_for_a_shared_answer(cg.Users.from_arrays(X, y, ids, schema=bounded), 0.24) == ""
+    assert "Only their range holds it" in too_few_for_a_shared_answer(
+        cg.Users.from_arrays(X, y, ids, schema=bounded), 0.24
+    )
     with pytest.warns(SharingWarning, match="300 people are few"):
         cg.SingleModel(1.0, simulation_seed=0).fit(people)
 
@@ -84,16 +86,21 @@ def test_one_person_does_not_decide() -> None:
     assert cg.SingleModel().hidden_scales(cg.Users.from_arrays(X, y, ids)) == []
 
 
-@pytest.mark.parametrize("size", [1e-4, 1e4])
+@pytest.mark.parametrize("size", [1e-7, 1e7])
 @pytest.mark.parametrize("model", [cg.PrivateFedRep(rank=1), cg.SingleModel(), cg.PrivateAltMin(rank=1)])
 def test_labels_far_from_one_are_told_where_few_people_leave_their_size_hidden(model: Any, size: float) -> None:
     users, _ = cg.datasets.make_shared_subspace(300, rows_per_user=5, n_features=4, rank=1, noise=0.1, seed=0)
     X, y = zip(*(users.rows_of(person) for person in users.ids.tolist()), strict=True)
     ids = np.repeat(users.ids, [len(rows) for rows in y])
-    people = cg.Users.from_arrays(np.concatenate(X), size * np.concatenate(y), ids)
+    rows, labels = np.concatenate(X), size * np.concatenate(y)
+    people = cg.Users.from_arrays(rows, labels, ids)
     model.set_params(epsilon=1.0, delta=1e-6)
     assert "the label is far" in model.hidden_label(people)
     with pytest.warns(ScaleWarning, match="noise would hide where labels lie for 300 people"):
         clone(model).set_params(simulation_seed=0).fit(people)
     assert model.hidden_label(users) == ""
     assert model.set_params(epsilon=8.0).hidden_label(people) == ""
+    label = cg.Column("y", "label", range=(-20.0 * size, 20.0 * size))
+    schema = cg.Schema((cg.Column("who", "person"), label, *map(cg.Column, "abcd")))
+    ranged = cg.Users.from_arrays(rows, labels, ids, schema=schema)
+    assert model.set_params(epsilon=1.0).hidden_label(ranged) == "", "they are learned in units of their range"

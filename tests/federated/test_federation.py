@@ -31,7 +31,7 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import EmbeddingGradients, MeanFeatures, MeanGradients
-from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
+from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces, LabelsInUnit
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
 from commonground.statistics.posterior import PosteriorGradients, PosteriorMoments
@@ -64,6 +64,7 @@ ASKED: dict[str, Statistic[Any]] = {
         LabelEnergies(MODEL),
         LabelMeans(MODEL, 110),
         LabelPlaces(MODEL),
+        LabelsInUnit(LabelMeans(MODEL, 110), 4.0),
         LabelNoise(MODEL),
         PosteriorGradients(KNOWN, False, 0.0, 110, 12.0),
         PosteriorMoments(KNOWN),

@@ -38,7 +38,9 @@ def reassociating_functions() -> Iterator[tuple[str, ast.FunctionDef]]:
     """Compiled functions that may add up in another order: those with fastmath."""
     for path in sorted(SOURCES.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef) and any("fastmath" in ast.unparse(each) for each in node.decorator_list):
+            if isinstance(node, ast.FunctionDef) and any(
+                "fastmath" in ast.unparse(each) for each in node.decorator_list
+            ):
                 yield f"{path.relative_to(SOURCES)}: {node.name}", node
 
 

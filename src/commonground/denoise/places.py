@@ -20,6 +20,7 @@ _BELOW, _ABOVE = 16, 12  # bins from that of the mean, beyond which a bell has n
 _SEEN = 8.0  # nats by which the best bell must beat no bell at all: in noise alone, one of a hundred histograms has such a one
 _FAR_FROM_ONE = 0.2  # nats for each octave that a bell is further from size one
 _SHARE_BETWEEN, _STDS_BETWEEN = 0.9, 3.29  # so much of a normal distribution lies between ends so many stds apart
+_UNSEEN = 0.25  # of a public range: the least that is not known of a mean which does not stand out
 _MISFIT = 0.3  # widths: what is never known of a mean, as people's numbers are no bell
 _WIDTHS_OF_SIZES = (1.0, 1.5, 2.5)  # bins: standard deviations of people's sizes on the grid
 _SIZE_OF_SPREAD = 1.5  # what one number is off by, in spreads of means of a few, as far as is known before
@@ -81,10 +82,11 @@ def find_place(
     likelihoods = likelihoods - _FAR_FROM_ONE * np.abs(np.log2(np.maximum(np.abs(means), spreads)))
     if sizes is not None:
         likelihoods = likelihoods + _likelihoods_by_sizes(sizes, people, spreads)
+    widest = np.inf if within is None else within[1] - within[0]
     if within is not None:
-        low, high = within
-        likelihoods[(means < low) | (means > high) | (spreads > (high - low) / 2)] = -np.inf
-    elif likelihoods.max() < _SEEN:
+        likelihoods[(means < within[0]) | (means > within[1]) | (spreads > widest / 2)] = -np.inf
+    seen = likelihoods.max() >= _SEEN
+    if not seen and within is None:
         nowhere = lower_edge(1)
         return Place(0.0, nowhere, nowhere) if people * (at_zero - people / 2) > _SEEN * noise_std**2 else None
     weights = np.exp(likelihoods - likelihoods.max())
@@ -94,7 +96,8 @@ def find_place(
     low, high = means[order][np.searchsorted(np.cumsum(weights[order]), [rest, 1.0 - rest])]
     mean, spread = float(weights @ np.clip(means, low, high)), float(np.exp(weights @ np.log(spreads)))
     spread = float(np.sqrt((1.0 - zero) * (spread**2 + zero * mean**2)))  # with those at zero
-    return Place((1.0 - zero) * mean, float(np.hypot((high - low) / _STDS_BETWEEN, _MISFIT * spread)), spread)
+    doubt = float(np.hypot((high - low) / _STDS_BETWEEN, _MISFIT * spread))
+    return Place((1.0 - zero) * mean, doubt if seen else float(np.hypot(doubt, _UNSEEN * widest)), spread)
 
 
 def find_size(counts: np.ndarray, noise_std: float, people: float, expected: float | None = None) -> float | None:
