@@ -3,8 +3,9 @@
     python benchmarks/few_noisy_answers.py [--seeds 2]
 
 Simulated tables of 500 to 3,000 people with about two or six rows of 12 features, labels about 3.5: stars, weak features,
-categories and features that say who somebody is; the latter two in other units, as noise may hide how large labels are. Printed for each n, ε and rank: the error of PrivateFedRep against the better of
-its own shared prediction and people's own means, shrunk by what only somebody who sees all labels can know; mean and worst.
+categories and features that say who somebody is; the latter two in other units, as noise may hide how large labels are. Printed
+for each n, ε and rank: the error of PrivateFedRep against the better of its own shared prediction and people's own means, shrunk
+by what only somebody who sees all labels can know; mean and worst.
 """
 
 import argparse
