@@ -54,28 +54,32 @@ class NoisyCounts:
     counts: np.ndarray
     noise_std: float
 
+    def and_again(self, other: "NoisyCounts") -> "NoisyCounts":
+        """The mean of two looks at the same numbers, the less noisy one counting for more."""
+        weight = other.noise_std**2 / (self.noise_std**2 + other.noise_std**2)
+        return NoisyCounts(weight * self.counts + (1.0 - weight) * other.counts, self.noise_std * weight**0.5)
+
 
 def find_place(
-    counts: np.ndarray,
-    noise_std: float,
+    seen: NoisyCounts,
     people: float,
     sizes: NoisyCounts | None = None,
     within: tuple[float, float] | None = None,
 ) -> Place | None:
-    """The place of so many ``people``, by noisy ``counts`` of them in ``signed_bins``; None: noise hides it.
+    """The place of so many ``people``, counted in ``signed_bins``; None: noise hides it.
 
     ``sizes``: the same people by what single numbers are off their means; means spread about as much. ``within``: where all
     numbers are, by what is public; then noise hides nothing, but leaves more open.
 
     >>> counts = np.zeros(2 * N_BINS - 1)
     >>> counts[[362, 363, 364]] = 100.0, 800.0, 100.0  # from 1 to 1.4, to 2, to 2.8
-    >>> place = find_place(counts, noise_std=50.0, people=1000.0)
+    >>> place = find_place(NoisyCounts(counts, noise_std=50.0), people=1000.0)
     >>> 1.4 < place.mean < 2.0, 0.1 < place.spread < 0.6
     (True, True)
-    >>> find_place(0 * counts, noise_std=500.0, people=1000.0) is None
+    >>> find_place(NoisyCounts(0 * counts, noise_std=500.0), people=1000.0) is None
     True
     """
-    noise_std = max(noise_std, 1e-9)
+    counts, noise_std = seen.counts, max(seen.noise_std, 1e-9)
     at_zero = float(counts[N_BINS - 1])
     zero = min(at_zero / people, 1.0) if at_zero > (2 * _SEEN) ** 0.5 * noise_std else 0.0
     means, spreads, likelihoods = _bells_against(counts, noise_std, people * (1.0 - zero))
@@ -85,8 +89,8 @@ def find_place(
     widest = np.inf if within is None else within[1] - within[0]
     if within is not None:
         likelihoods[(means < within[0]) | (means > within[1]) | (spreads > widest / 2)] = -np.inf
-    seen = likelihoods.max() >= _SEEN
-    if not seen and within is None:
+    stands_out = likelihoods.max() >= _SEEN
+    if not stands_out and within is None:
         nowhere = lower_edge(1)
         return Place(0.0, nowhere, nowhere) if people * (at_zero - people / 2) > _SEEN * noise_std**2 else None
     weights = np.exp(likelihoods - likelihoods.max())
@@ -97,7 +101,7 @@ def find_place(
     mean, spread = float(weights @ np.clip(means, low, high)), float(np.exp(weights @ np.log(spreads)))
     spread = float(np.sqrt((1.0 - zero) * (spread**2 + zero * mean**2)))  # with those at zero
     doubt = float(np.hypot((high - low) / _STDS_BETWEEN, _MISFIT * spread))
-    return Place((1.0 - zero) * mean, doubt if seen else float(np.hypot(doubt, _UNSEEN * widest)), spread)
+    return Place((1.0 - zero) * mean, doubt if stands_out else float(np.hypot(doubt, _UNSEEN * widest)), spread)
 
 
 def find_size(counts: np.ndarray, noise_std: float, people: float, expected: float | None = None) -> float | None:

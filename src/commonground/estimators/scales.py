@@ -27,7 +27,7 @@ FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
 # Labels: so many octaves about size one are fine; beyond, n·μ must be so large for each octave of small and of large labels; and
 # so large for estimators that find no scales (docs/schema.md).
-FREE_OCTAVES, SMALL_AN_OCTAVE, LARGE_AN_OCTAVE, LABELS_FOUND_FROM = 3.0, 15.0, 5.0, 300.0
+FREE_OCTAVES, SMALL_AN_OCTAVE, LARGE_AN_OCTAVE, LABELS_FOUND_FROM = 3.0, 15.0, 8.0, 300.0
 LOCATE_LABELS = ("PrivateFedRep", "PrivateAltMin", "SingleModel")
 
 

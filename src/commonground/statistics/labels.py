@@ -97,4 +97,6 @@ class LabelsInUnit(Statistic[Any]):
         return self.statistic
 
     def of(self, block: Block) -> Any:
-        return self.statistic.of(replace(block, y=(block.y / self.unit).astype(block.y.dtype)))
+        with np.errstate(over="ignore"):  # beyond floats: what is not finite is nobody's contribution
+            labels = (block.y / self.unit).astype(block.y.dtype)
+        return self.statistic.of(replace(block, y=labels))

@@ -73,12 +73,12 @@ def release_level(
     people, place = users.total_weight, YES_OR_NO
     if not asked.log_odds:
         seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
-        seen_place = find_place(*seen, people, sizes, asked.label_range)
-        if seen_place is None or seen_place.is_vague:
+        first = find_place(seen, people, sizes, asked.label_range)
+        if first is None or first.is_vague:
             # Sums would be clipped far beyond people, or nowhere: what they would cost goes to a better look.
             again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
-            return find_place(*_together(seen, again), people, sizes, asked.label_range)
-        place = seen_place
+            return find_place(seen.and_again(again), people, sizes, asked.label_range)
+        place = first
     level, doubt = place.mean, place.doubt
     for t in range(LEVEL_ROUNDS):
         seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie
@@ -94,19 +94,10 @@ def release_level(
     return replace(place, mean=level, doubt=doubt)
 
 
-def _look_at_places(
-    users: Population, model: SharedModel, gate: Gate, mu: float, name: str
-) -> tuple[np.ndarray, float]:
-    """Noisy counts of people by where their mean labels lie, and the standard deviation of the noise."""
+def _look_at_places(users: Population, model: SharedModel, gate: Gate, mu: float, name: str) -> NoisyCounts:
+    """How many people have their mean labels where."""
     counts = gate.release(users.sum(LabelPlaces(model)).bounded(name), mu)
-    return counts.value, counts.noise_std
-
-
-def _together(one: tuple[np.ndarray, float], other: tuple[np.ndarray, float]) -> tuple[np.ndarray, float]:
-    """The mean of two noisy looks at the same numbers, the less noisy one counting for more."""
-    (a, noise_a), (b, noise_b) = one, other
-    weight = noise_b**2 / (noise_a**2 + noise_b**2)
-    return weight * a + (1.0 - weight) * b, noise_a * weight**0.5
+    return NoisyCounts(counts.value, counts.noise_std)
 
 
 def with_unknown_level(model: SharedModel, place: Place | None) -> SharedModel:
