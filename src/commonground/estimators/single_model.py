@@ -2,9 +2,6 @@
 
 from typing import Any
 
-import numpy as np
-
-from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
 from commonground.errors import InputError
@@ -12,29 +9,8 @@ from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.gate import Gate
-from commonground.heads.kinds import PosteriorHeads, RidgeHeads
-from commonground.progress import progress_bar
+from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads
 from commonground.statistics.statistic import SharedModel
-from commonground.steps.feature_energy import release_feature_energy
-from commonground.steps.label_units import LabelUnit
-from commonground.steps.shared_mean import release_feature_centre, shared_mean_rounds
-
-N_ROUNDS = 12
-PLAN = Plan(
-    (
-        Share("scale", 0.02, "how large features are: one number"),
-        Share(
-            "centre locate",
-            0.01,
-            "where features lie, so that slopes and intercept can be learned apart: one histogram",
-        ),
-        Share("centre sizes", 0.01, "a histogram that chooses the clip of the centre"),
-        Share("centre", 0.04, "the clipped sum of people's mean rows"),
-        Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
-        Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
-        Share("rounds", 0.84, "clipped gradient sums", N_ROUNDS),
-    )
-)
 
 
 class SingleModel(PersonalModel):
@@ -53,7 +29,7 @@ class SingleModel(PersonalModel):
         Shared by everybody.
     own_intercept : bool, default=False
         Give everybody one of her own on top of it: the mean of what the shared model leaves of her labels, pulled to zero as
-        far as her rows do not tell, by a released prior. The recipe and the releases are those of ``PrivateFedRep(rank=0)``.
+        far as her rows do not tell, by a released prior, as ``PrivateFedRep(rank=0)`` does.
     simulation_seed : int or None, default=None
         Repeatable noise for experiments. The statement then says *simulated, not private*.
     verbose : bool, default=False
@@ -63,10 +39,8 @@ class SingleModel(PersonalModel):
 
     Notes
     -----
-    **Guarantee.** Unit and neighbours as in ``PrivateFedRep``. Through the gate pass the histogram of feature energies (√2),
-    two histograms (√2) and a clipped sum (2C) of people's mean rows, the histogram that locates gradient sizes (√2), and per
-    round the histogram of gradient sizes (√2) and the sum of per-person gradients clipped to C (2C). With own intercepts the
-    releases are those of ``PrivateFedRep``'s default recipe (``estimators/fedrep/default.py``).
+    **Guarantee.** Unit and neighbours as in ``PrivateFedRep``, whose default recipe this is, at rank 0: what passes the gate is
+    listed in ``estimators/fedrep/default.py``. ``own_intercept`` changes what is published, not what is released.
 
     Examples
     --------
@@ -103,37 +77,10 @@ class SingleModel(PersonalModel):
                 "own_intercept=True of SingleModel needs fit_intercept=True: own levels differ from a shared one."
             )
         budget, users = self._declared(users)
-        if self.own_intercept:
-            model = default_recipe(
-                users, FitSettings(rank=0, label_range=users.label_range), budget, gate, self.verbose
-            )
-        else:
-            unit, plan = LabelUnit.of(users.label_range), PLAN if self.fit_intercept else PLAN.without("centre")
-            model = unit.as_labels(self._same_for_all(unit.seen_by(users), plan.costs(budget), gate))
-        kind = PosteriorHeads() if model.own_intercept else RidgeHeads()
+        # Own levels are averaged out in training, and then left out: labels that differ by person tell slopes more precisely so.
+        settings = FitSettings(rank=0, own_intercept=self.fit_intercept, label_range=users.label_range)
+        model = default_recipe(users, settings, budget, gate, self.verbose)
+        kind: HeadKind = PosteriorHeads()
+        if not self.own_intercept:
+            model, kind = SharedModel(model.embedding, model.coef, model.intercept), RidgeHeads()
         return self._board(users, model, self._statement(gate, "Single private model", budget, users), kind)
-
-    def _same_for_all(self, users: Population, mu: dict[str, float], gate: Gate) -> SharedModel:
-        model = SharedModel(np.zeros((users.n_features, 0)), np.zeros(users.n_features))
-        with progress_bar("training", N_ROUNDS, self.verbose) as advance:
-            energy = release_feature_energy(users, False, gate, mu["scale"])
-            centre = None
-            if self.fit_intercept:
-                centre = release_feature_centre(
-                    users, gate, mu_locate=mu["centre locate"], mu_size=mu["centre sizes"], mu_sum=mu["centre"]
-                ).value
-            for after in shared_mean_rounds(
-                users,
-                gate,
-                mu_locate=mu["locate"],
-                mu_size=mu["sizes"],
-                mu_sum=mu["rounds"],
-                n_rounds=N_ROUNDS,
-                feature_energy=energy,
-                own_intercept=False,
-                constant=float(self.fit_intercept),
-                feature_centre=centre,
-            ):
-                model = after.model
-                advance()
-        return model

@@ -94,6 +94,7 @@ class FeatureCentre:
     """About where features lie."""
 
     value: np.ndarray  # (d,)
+    doubt: float  # standard deviation of what is not known of each scaled feature's
     edge: int  # the bin at whose lower edge the last mean rows were clipped
 
 
@@ -130,4 +131,5 @@ def release_feature_centre(
         share = signal_share(mean.value, mean.noise_std, mean.value.size)
         step = share / mean.people * mean.value[0]
         centre, edge = centre + (step if scales is None else step / scales), mean.edge
-    return FeatureCentre(centre, edge)
+        doubt = mean.noise_std / mean.people
+    return FeatureCentre(centre, doubt, edge)

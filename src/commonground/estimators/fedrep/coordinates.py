@@ -5,6 +5,7 @@ rows (2C each, with histograms of sizes, √2), a histogram of feature energies 
 sparse rows, the sum of people's feature shares (√2). What is made of these is free.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,7 +29,7 @@ from commonground.steps.coordinates import (
 )
 from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.prior import coefficients_of_variance_one
-from commonground.steps.shared_mean import CENTRE_ROUNDS, centre_rounds, release_feature_centre
+from commonground.steps.shared_mean import CENTRE_ROUNDS, FeatureCentre, centre_rounds, release_feature_centre
 
 START_FEATURES = 200  # of sparse rows: the most popular ones
 # Standard deviations of noise, added to every feature's popularity, so that one which cannot be told from zero is not scaled up.
@@ -43,6 +44,7 @@ class Coordinates:
     looked_at: Population  # whom releases of a few numbers ask: all of them, or a random part of very many
     transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
     centre: np.ndarray | None
+    centre_doubt: float  # of z: standard deviation of what is not known of each feature's centre; infinite: nothing is
     groups: np.ndarray  # (d,) int: which power of four the most popular feature is more popular by
     popular: np.ndarray  # positions of those that a first embedding is made on
     step_factors: np.ndarray | float = 1.0  # (d,) of steps: smaller where a feature varies more than most
@@ -86,10 +88,11 @@ def release_coordinates(
 ) -> Coordinates:
     everything = np.arange(users.n_features)
     if not users.sparse:
-        transform, centre = _scales_and_centre(looked_at, own_intercept, gate, mu)
+        transform, found = _scales_and_centre(looked_at, own_intercept, gate, mu)
+        centre, doubt = (None, math.inf) if found is None else (found.value, found.doubt)
         transform = release_correlations(looked_at, transform, centre, False, gate, mu.get("correlations", 0.0))
         seen, some = (seen_in_coordinates(people, transform, centre) for people in (users, looked_at))
-        return Coordinates(seen, some, transform, centre, np.zeros_like(everything), everything)
+        return Coordinates(seen, some, transform, centre, doubt, np.zeros_like(everything), everything)
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
     noise = released.noise_std
     counts = np.maximum(released.value, 0.0) + FLOOR * noise
@@ -103,12 +106,12 @@ def release_coordinates(
     varies = np.maximum(released.value, 0.0) / counts
     step_factors = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
     seen = users.scaled(scales)
-    return Coordinates(seen, seen, scales, None, groups, popular, step_factors)
+    return Coordinates(seen, seen, scales, None, math.inf, groups, popular, step_factors)
 
 
 def _scales_and_centre(
     looked_at: Population, own_intercept: bool, gate: Gate, mu: dict[str, float]
-) -> tuple[np.ndarray | None, np.ndarray | None]:
+) -> tuple[np.ndarray | None, FeatureCentre | None]:
     """Factors that bring features to one scale, and where features lie, unless there is no intercept to take that up.
 
     How large a feature is says nothing of how it varies if it lies far from zero, as years do. So many people are asked for both
@@ -127,7 +130,7 @@ def _scales_and_centre(
     )
     if "first scale" not in mu:
         scales = release_scales(looked_at, False, gate, mu["scales"])
-        return scales, find_centre(scales=scales).value
+        return scales, find_centre(scales=scales)
     half, last = mu["scales"] / 2**0.5, CENTRE_ROUNDS - 1
     scales = release_scales(looked_at, False, gate, half, range(2))
     seen = seen_in_coordinates(looked_at, scales)
@@ -136,7 +139,7 @@ def _scales_and_centre(
     scaled = centre.value if scales is None else centre.value * scales
     far = np.where(scaled**2 > FAR_FROM_ZERO * energy, centre.value, 0.0)
     scales = release_scales(looked_at, False, gate, half, range(2, 4), scales, far if far.any() else None)
-    return scales, find_centre(scales=scales, rounds=range(last, last + 1), before=centre).value
+    return scales, find_centre(scales=scales, rounds=range(last, last + 1), before=centre)
 
 
 def plan_of_coordinates(plan: Plan, users: Population, own_intercept: bool, mu: float, looked_at: float) -> Plan:

@@ -39,7 +39,7 @@ from commonground.estimators.fedrep.default_plan import (
     levels_only,
     plan_for,
 )
-from commonground.estimators.fedrep.first_model import release_first_model
+from commonground.estimators.fedrep.first_model import release_first_model, release_last_level
 from commonground.gate import Gate
 from commonground.progress import progress_bar
 from commonground.statistics.convex_gradients import SignedLabels
@@ -96,26 +96,41 @@ def _recipe_in_unit(users: Population, asked: FitSettings, budget: Budget, gate:
     if asked.log_odds:
         users, looked_at = users.seen_through(SignedLabels), looked_at.seen_through(SignedLabels)
     if levels_only(users, asked, budget.mu):
-        return with_idle_directions(release_first_model(users, asked, gate, mu), wanted)
+        return with_idle_directions(release_first_model(users, asked, gate, mu)[0], wanted)
     with progress_bar("training", asked.expected_rounds, verbose) as advance:
         seen = release_coordinates(users, looked_at, asked.own_intercept, gate, mu)
         full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
         energy = release_feature_energy(seen.looked_at, False, gate, mu["scale"])
         begun = asked.start
-        model = release_first_model(seen.looked_at, asked, gate, mu) if begun is None else seen.from_features(begun)
+        model, place = (
+            release_first_model(seen.looked_at, asked, gate, mu) if begun is None else (seen.from_features(begun), None)
+        )
         # The likelihood's curvature for a row's worth of gradient, on average over features; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if asked.log_odds else 1.0)
         hidden_directions = hardly_visible(users, asked.rank, budget.mu)
         fit = Training(asked, seen, full_rows, energy, curvature, hidden_directions, gate, mu, advance)
-        model, mean_clip = fit.first_mean(model)
+        model, mean = fit.first_mean(model)
         if asked.rank == 0:
             model = fit.first_looks(model, "prior", FIRST_DOUBT)
         elif asked.start is None:
             model = fit.first_embedding(model)
         if model.rank:
             doubt = FIRST_DOUBT if asked.start is None else DOUBT_OF_REFIT
-            model = fit.rounds(fit.first_looks(model, "prior of heads", doubt), mean_clip)
+            model = fit.rounds(fit.first_looks(model, "prior of heads", doubt), mean)
+        if place is not None and "last level" in mu:
+            model = release_last_level(
+                seen.looked_at, model, place, energy, min(seen.centre_doubt, energy**0.5), gate, mu["last level"]
+            )
     return with_idle_directions(orthonormal(seen.for_features(model)), wanted)
+
+
+@dataclass(frozen=True)
+class MeanSteps:
+    """What a round of the mean leaves for the next one; all of it is public."""
+
+    clip: Clip
+    length: float = 1.0  # of the next step; shorter where rounds were seen to overshoot
+    before: ClippedGradient | None = None  # of the round before, if it was one of the mean
 
 
 @dataclass(frozen=True)
@@ -124,7 +139,7 @@ class RoundState:
 
     model: SharedModel
     clip: Clip
-    mean_clip: Clip | None  # None: there is no shared mean
+    mean: MeanSteps | None  # None: there is no shared mean
     newton_steps: float = NEWTON_STEPS  # length of the next step; shorter where rounds were seen to overshoot
     before: ClippedGradient | None = None  # of the round before, if it was one of the embedding, of the same length
 
@@ -174,19 +189,18 @@ class Training:
         """The model with a better prior of people's own parts; ``doubt``: by how much it is expected to be off."""
         return release_better_prior(self.seen.looked_at, model, self.gate, mu, name, doubt)
 
-    def first_mean(self, model: SharedModel) -> tuple[SharedModel, Clip | None]:
-        """The model with a first w₀, without directions, and the clip for further rounds of it."""
+    def first_mean(self, model: SharedModel) -> tuple[SharedModel, MeanSteps | None]:
+        """The model with a first w₀, without directions, and how further rounds of it go on."""
         if not self.asked.shared_mean:
             return model, None
-        clip = self.first_clip(True, model, "shared mean")
+        steps = MeanSteps(self.first_clip(True, model, "shared mean"))
         for t in range(self.asked.first_mean_rounds):
             one_round = self.mu.get("mean sizes", 0.0), self.mu["mean rounds"]
-            gradient = self.mean_gradient(clip, self.first_people, model, one_round, f"shared mean, round {t + 1}")
-            model, clip = self.better_mean(model, gradient), gradient.next_clip(LOWEST_QUANTILE)
+            model, steps = self.better_mean(model, steps, self.first_people, one_round, f"shared mean, round {t + 1}")
             if t > 0:
                 model = self.look(model, self.mu.get("prior", 0.0), f"prior, look {t}", FIRST_DOUBT)
             self.advance()
-        return model, clip
+        return model, steps
 
     def first_embedding(self, model: SharedModel) -> SharedModel:
         """The model with the top-k eigenvectors of the released moment of everybody's own direction, on popular features.
@@ -216,9 +230,9 @@ class Training:
             model = self.look(model, self.mu.get("prior", 0.0), f"{name}, look {t + 1}", doubt)
         return model
 
-    def rounds(self, model: SharedModel, mean_clip: Clip | None) -> SharedModel:
+    def rounds(self, model: SharedModel, mean: MeanSteps | None) -> SharedModel:
         """The model after all rounds: so many as are asked for, or first ones, and then as many as these show to be worth it."""
-        state = RoundState(model, self.first_clip(False, model, "embedding"), mean_clip)
+        state = RoundState(model, self.first_clip(False, model, "embedding"), mean)
         if self.asked.n_rounds:
             return self.stage(state, range(self.asked.n_rounds), 1.0).model
         state = self.stage(state, range(FIRST_ROUNDS), 0.5)
@@ -250,10 +264,11 @@ class Training:
 
     def mean_round(self, state: RoundState, one_round: tuple[float, float], name: str) -> RoundState:
         """A better w₀ and level, from everybody."""
-        assert state.mean_clip is not None
-        gradient = self.mean_gradient(state.mean_clip, self.seen.users, state.model, one_round, f"{name}, shared mean")
-        model, clip = self.better_mean(state.model, gradient), gradient.next_clip(LOWEST_QUANTILE)
-        return replace(state, model=model, mean_clip=clip, before=None)
+        assert state.mean is not None
+        # After steps of the embedding a gradient of the mean says nothing about the last step of the mean.
+        last = replace(state.mean, before=None)
+        model, mean = self.better_mean(state.model, last, self.seen.users, one_round, f"{name}, shared mean")
+        return replace(state, model=model, mean=mean, before=None)
 
     def embedding_round(
         self, state: RoundState, people: Population, one_round: tuple[float, float], name: str
@@ -273,19 +288,21 @@ class Training:
             state, model=model, clip=gradient.next_clip(LOWEST_QUANTILE), newton_steps=newton_steps, before=gradient
         )
 
-    def mean_gradient(
-        self, clip: Clip, people: Population, model: SharedModel, one_round: tuple[float, float], name: str
-    ) -> ClippedGradient:
-        """The released gradient of w₀, and of the level as its last entry."""
-        return clip.release(partial(self.gradients, True, people, model), self.gate, *one_round, name)
-
-    def better_mean(self, model: SharedModel, gradient: ClippedGradient) -> SharedModel:
+    def better_mean(
+        self, model: SharedModel, last: MeanSteps, people: Population, one_round: tuple[float, float], name: str
+    ) -> tuple[SharedModel, MeanSteps]:
         """The model one step on along w₀ and, where the gradient has an entry for it, the level."""
+        gradient = last.clip.release(partial(self.gradients, True, people, model), self.gate, *one_round, name)
+        length = last.length * without_overshoot(last.before, gradient)
+        steps = MeanSteps(gradient.next_clip(LOWEST_QUANTILE), length, gradient)
+        return self._after_step(model, gradient, length), steps
+
+    def _after_step(self, model: SharedModel, gradient: ClippedGradient, length: float) -> SharedModel:
         d = len(model.slopes)
         worth = gradient.people * self.curvature
         # All slopes together explain no more than labels vary: what noise hides at that size is not believed.
         explained, hidden = MOST_EXPLAINED * model.noise / self.energy, d * (gradient.noise_std / worth) ** 2
-        step = self.seen.signal_in(gradient.value[0, :d], gradient.noise_std, sure_share) / worth
+        step = self.seen.signal_in(gradient.value[0, :d], gradient.noise_std, sure_share) * length / worth
         model = replace(model, coef=model.slopes + step * explained / (explained + hidden))
         if not self.asked.shared_intercept:
             return model

@@ -20,7 +20,7 @@ LOOKS_BEFORE_ROUNDS = 2  # at the prior, once there are directions
 LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's prior
 # n μ of one release, from which on it is of use: few people pay more for these, and less for all else. A level of labels that is
 # off is the largest part of the error of few people. Chosen on simulated tables of 500 to 3,000 people.
-VISIBLE_FROM = {"scale": 17.0, "level place": 16.0, "level": 9.0, "spread": 10.0, "level prior": 8.0}
+VISIBLE_FROM = {"scale": 17.0, "level place": 16.0, "level": 9.0, "last level": 9.0, "spread": 10.0, "level prior": 8.0}
 # n μ of a histogram of gradient sizes; with less, they are clipped where they are expected to be.
 SIZES_SEEN_FROM = 10.0
 FEW_BELOW = 300.0  # n μ of the whole budget, below which the prior of own intercepts is looked at first
@@ -58,6 +58,7 @@ PLAN = Plan(
         Share("sizes", 0.02, "a histogram that chooses each round's clip, all rounds together"),
         Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
         Share("later prior", 0.06, "looks at the prior between rounds; all together"),
+        Share("last level", 0.005, "a clipped sum of what the model leaves of people's labels"),
     )
 )
 
@@ -121,6 +122,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     plan = plan.where("prior", repeats=looks) if looks else plan.without("prior")
     plan = plan if asked.shared_mean else plan.without("mean")
     plan = plan if asked.shared_intercept and not refit else plan.without("level")
+    plan = plan if asked.shared_intercept and not asked.log_odds else plan.without("last level")
     if refit and asked.rank != 0:
         plan = plan.without("init").without("mean sizes").without("mean rounds")
     if asked.rank == 0:

@@ -18,13 +18,16 @@ from commonground.gate import Gate
 from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
 from commonground.statistics.statistic import WINDOW, SharedModel
 from commonground.steps.prior import (
+    COMMON_LEVEL,
     FIRST_DOUBT,
     curvature_at,
     release_better_prior,
     with_weak_log_odds,
     with_weak_prior,
+    without_noise,
 )
 
+EXPECTED_ROWS = 10  # of a person, where nothing tells
 CLIP_OF_LEVELS = 1.5  # standard deviations of people's mean labels, at which they are clipped
 LEAST_DOUBT_OF_STEP = 0.5  # of the last step towards the level: what may be missing
 # Times the labels' variance: what own intercepts vary by, where noise hides where labels lie.
@@ -33,8 +36,10 @@ YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1
 LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
 
 
-def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: dict[str, float]) -> SharedModel:
-    """A model without directions and slopes, with a prior of own intercepts."""
+def release_first_model(
+    users: Population, asked: FitSettings, gate: Gate, mu: dict[str, float]
+) -> tuple[SharedModel, Place | None]:
+    """A model without directions and slopes, with a prior of own intercepts; and where people's mean labels lie."""
     d, place, sizes = users.n_features, None, None
     model = SharedModel(np.zeros((d, 0)), None, 0.0, asked.own_intercept)
     if "spread" in mu:
@@ -54,7 +59,7 @@ def release_first_model(users: Population, asked: FitSettings, gate: Gate, mu: d
         model = release_better_prior(
             users, model, gate, mu["level prior"], f"prior of levels, look {t + 1}", FIRST_DOUBT
         )
-    return replace(model, coef=np.zeros(d)) if asked.shared_mean else model
+    return replace(model, coef=np.zeros(d)) if asked.shared_mean else model, place
 
 
 def release_level(
@@ -70,28 +75,59 @@ def release_level(
     ``sizes``: of what labels are off people's means. Each sum is clipped to where nearly all people are then believed to be, and
     weighed against what is believed already (a Kalman filter).
     """
-    people, place = users.total_weight, YES_OR_NO
+    place = YES_OR_NO
     if not asked.log_odds:
         seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
+        people = users.total_weight
         first = find_place(seen, people, sizes, asked.label_range)
         if first is None or first.is_vague:
             # Sums would be clipped far beyond people, or nowhere: what they would cost goes to a better look.
             again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
             return find_place(seen.and_again(again), people, sizes, asked.label_range)
         place = first
-    level, doubt = place.mean, place.doubt
     for t in range(LEVEL_ROUNDS):
-        seen_from = math.hypot(place.spread, doubt)  # how far from the level that is believed people's mean labels lie
-        edge = nearest_edge(CLIP_OF_LEVELS * seen_from)
-        means = LabelMeans(replace(model, intercept=level), edge - WINDOW // 2)
-        found = gate.release(users.sum(means).clipped_at(edge, f"level of labels {t + 1}"), mu["level"])
-        unclipped = people * math.erf(lower_edge(edge) / seen_from / 2**0.5)
-        off = (found.noise_std / unclipped) ** 2
-        step = doubt**2 / (doubt**2 + off) * float(found.value[0, 0]) / unclipped
-        level += step
-        # Where most were clipped, the step is far too short.
-        doubt = max(doubt * (off / (doubt**2 + off)) ** 0.5, LEAST_DOUBT_OF_STEP * abs(step))
-    return replace(place, mean=level, doubt=doubt)
+        level = replace(model, intercept=place.mean)
+        place = release_better_level(users, level, place, gate, mu["level"], f"level of labels {t + 1}")
+    return place
+
+
+def release_better_level(
+    users: Population, model: SharedModel, believed: Place, gate: Gate, mu: float, name: str
+) -> Place:
+    """Where people's mean labels lie, by one sum of what the model leaves of them; weighed against what was believed."""
+    people = users.total_weight
+    seen_from = math.hypot(believed.spread, believed.doubt)  # how far from the believed level people's mean labels lie
+    edge = nearest_edge(CLIP_OF_LEVELS * seen_from)
+    found = gate.release(users.sum(LabelMeans(model, edge - WINDOW // 2)).clipped_at(edge, name), mu)
+    unclipped = people * math.erf(lower_edge(edge) / seen_from / 2**0.5)
+    off, doubt = (found.noise_std / unclipped) ** 2, believed.doubt
+    step = float(without_noise(np.array(found.value[0, 0] / unclipped), np.array(off), doubt))
+    # Where most were clipped, the step is far too short.
+    doubt = max(doubt * (off / (doubt**2 + off)) ** 0.5, LEAST_DOUBT_OF_STEP * abs(step))
+    return replace(believed, mean=believed.mean + step, doubt=doubt)
+
+
+def release_last_level(
+    users: Population, model: SharedModel, place: Place, energy: float, centre_doubt: float, gate: Gate, mu: float
+) -> SharedModel:
+    """The model whose level is right where people's rows lie: slopes have moved it by as much as the rows' centre is off.
+
+    ``place`` of people's mean labels, before there were slopes; ``energy`` of a feature; ``centre_doubt``: standard deviation of
+    what is not known of each feature's centre.
+    """
+    assert model.spread is not None
+    slopes, own = float(np.linalg.norm(model.slopes)), float(model.spread[0, 0]) ** 0.5
+    # Two estimates of the same: that of the histogram is coarse where labels lie far from zero, that of the prior where noise is.
+    spread = min(place.spread, math.hypot(own, (model.noise / EXPECTED_ROWS) ** 0.5))
+    believed = Place(
+        model.intercept,
+        math.hypot(min(place.doubt, COMMON_LEVEL * own), slopes * centre_doubt),
+        math.hypot(spread, slopes * (energy / EXPECTED_ROWS) ** 0.5),
+    )
+    bare = replace(model, embedding=model.embedding[:, :0], spread=None)
+    return replace(
+        model, intercept=release_better_level(users, bare, believed, gate, mu, "level of labels, at last").mean
+    )
 
 
 def _look_at_places(users: Population, model: SharedModel, gate: Gate, mu: float, name: str) -> NoisyCounts:
