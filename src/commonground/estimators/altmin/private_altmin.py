@@ -16,6 +16,9 @@ from commonground.errors import InputError, check_count
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
+from commonground.estimators.fedrep.default import default_recipe
+from commonground.estimators.fedrep.default_plan import FitSettings, levels_only
+from commonground.estimators.fedrep.few_people import information, sharing_pays
 from commonground.gate import Gate
 from commonground.heads.kinds import ConvexHeads, HeadKind, PosteriorHeads, SecondHalfHeads
 from commonground.losses import LOSSES
@@ -38,6 +41,9 @@ MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns d k: the released matrix has (d k)²/2 numbers, each with noise of its own
 CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
+# few_people.information, from which on the matrix is worth its price. Chosen on simulated people with levels of their own, the bank
+# and the survey: below, rounds without it miss less, on correlated features too.
+MATRIX_SEEN_FROM = 300.0
 # Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
 PLAN = Plan(
     (
@@ -103,7 +109,9 @@ class PrivateAltMin(PersonalModel):
     way, is released once and repaired by its known noise (``moment_system``). Lines 4 and 5: everybody, and all of her rows,
     in every round. Contributions are divided by ‖v_j‖², and a person's is clipped as a whole, not row by row. Algorithm 3 is
     replaced by the second moment of everybody's own direction, which needs no clip. For other losses b holds their gradients,
-    and M times the loss's largest curvature bounds their second derivative from above.
+    and M times the loss's largest curvature bounds their second derivative from above. Where public numbers say that noise would
+    hide most of M (``few_people.information``), a model with a shared mean and own intercepts is learned as ``PrivateFedRep``
+    does, without M.
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
     data and reaches the billboard, each through the gate: the sum of u_j u_jᵀ (√2 in Frobenius norm, through its symmetric
@@ -172,14 +180,17 @@ class PrivateAltMin(PersonalModel):
             model = SharedModel(paper_embedding(users, self.rank, budget, gate, settings))
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
-            parameters = {"rounds": self.n_rounds or N_ROUNDS}
-            head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
-            unit = LabelUnit() if self.loss == "logistic" else LabelUnit.of(users.label_range)
-            model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
+            head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(True, self.loss)
+            if self._people_are_few(users, budget):
+                parameters, model = {}, default_recipe(users, self._settings(users), budget, gate, self.verbose)
+            else:
+                unit = LabelUnit() if self.loss == "logistic" else LabelUnit.of(users.label_range)
+                model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
+                parameters = {"rounds": self.n_rounds or N_ROUNDS}
         parameters = {"rank": self.rank, "loss": self.loss, **parameters}
-        return self._board(
-            users, model, self._statement(gate, "Private AltMin", budget, users, **parameters), head_kind
-        )
+        pays = sharing_pays(users, self.rank, budget) if isinstance(head_kind, PosteriorHeads) else None
+        statement = self._statement(gate, "Private AltMin", budget, users, **parameters)
+        return self._board(users, model, replace(statement, sharing_pays=pays), head_kind)
 
     def _check(self, users: Population) -> None:
         if self.loss not in LOSSES:
@@ -194,6 +205,17 @@ class PrivateAltMin(PersonalModel):
                 f"{users.n_features} features times rank {self.rank} are {unknowns:,} unknowns, and PrivateAltMin releases a "
                 f"matrix of their square; the most is {LARGEST_SYSTEM:,}. Use PrivateFedRep, which needs no such matrix."
             )
+
+    def _settings(self, users: Population) -> FitSettings:
+        """The same model, as ``PrivateFedRep``'s default recipe is asked for it."""
+        return FitSettings(self.rank, log_odds=self.loss == "logistic", label_range=users.label_range)
+
+    def _people_are_few(self, users: Population, budget: Budget) -> bool:
+        """Whether noise would hide most of the matrix, which that recipe does without; from public numbers."""
+        if self.loss == "huber" or not (self.shared_mean and self.fit_intercept):
+            return False
+        known = information(users.total_weight, users.n_features, self.rank, budget.mu)
+        return known < MATRIX_SEEN_FROM or levels_only(users, self._settings(users), budget.mu)
 
     def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
         n_rounds, own_intercept = self.n_rounds or N_ROUNDS, self.fit_intercept
