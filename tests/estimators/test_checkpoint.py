@@ -111,15 +111,16 @@ def test_another_fit_is_refused_and_the_file_stays(tmp_path: Path, monkeypatch: 
 
 
 def test_rows_may_have_changed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without an intercept: which releases find a level follows from releases."""
     old, new = (cg.Users.from_arrays(X, factor * Y, IDS) for factor in (1.0, -3.0))
     with monkeypatch.context() as patch:
         pulled_after(patch, 4)
         with pytest.raises(PlugError):
-            cg.SingleModel(2.0).fit(old, checkpoint=tmp_path / "j")
-    statement = cg.SingleModel(2.0).fit(new, checkpoint=tmp_path / "j").billboard_.statement
+            cg.SingleModel(2.0, fit_intercept=False).fit(old, checkpoint=tmp_path / "j")
+    statement = cg.SingleModel(2.0, fit_intercept=False).fit(new, checkpoint=tmp_path / "j").billboard_.statement
     assert statement.epsilon_spent <= 2.0
     assert [e.name for e in statement.events] == [
-        e.name for e in cg.SingleModel(2.0).fit(new).billboard_.statement.events
+        e.name for e in cg.SingleModel(2.0, fit_intercept=False).fit(new).billboard_.statement.events
     ]
 
 

@@ -60,7 +60,7 @@ def test_every_release_is_in_the_statement(model: Any) -> None:
     assert all(by_name[name].sensitivity <= math.sqrt(2) * (4 + 1.5) * (1 + 1e-6) for name in looks)
     assert len(sums) == len([name for name in by_name if name.endswith(": sizes")])
     # energies of features and labels, popularity, numbers of rows, start, locating three times, the level, rounds, looks
-    assert len(by_name) == 4 + 1 + 3 + 2 + 2 * len(sums) + len(looks)
+    assert len(by_name) == 4 + 1 + 3 + 3 + 2 * len(sums) + len(looks)
 
 
 def test_sparse_and_dense_rows_are_answered_alike(ratings: Ratings, model: Any, tmp_path: Path) -> None:

@@ -128,7 +128,8 @@ def test_first_estimates_are_not_released_and_the_rest_is_within_the_budget() ->
     board = fit(people(0.0), 1.0, 1, GOOD)
     names = " ".join(event.name for event in board.statement.events)
     assert "initial embedding" not in names
-    assert "level of labels" not in names
+    assert "level of labels: where it lies" not in names
+    assert "level of labels 1" not in names
     assert "label energy" not in names
     assert compose(event.mu for event in board.statement.events) <= Budget(1.0, 1e-6).mu
     scratch = fit(people(0.0), 1.0, 1)

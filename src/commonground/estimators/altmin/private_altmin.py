@@ -41,8 +41,8 @@ MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns d k: the released matrix has (d k)²/2 numbers, each with noise of its own
 CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
-# few_people.information, from which on the matrix is worth its price. Chosen on simulated people with levels of their own, the bank
-# and the survey: below, rounds without it miss less, on correlated features too.
+# few_people.information, from which on the matrix is worth its price. Chosen on simulated people with levels of their own, the
+# bank and the survey: below, rounds without it miss less, on correlated features too.
 MATRIX_SEEN_FROM = 300.0
 # Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
 PLAN = Plan(

@@ -44,10 +44,10 @@ class Coordinates:
     looked_at: Population  # whom releases of a few numbers ask: all of them, or a random part of very many
     transform: np.ndarray | None  # z = T (x − centre), a matrix or a vector of scales
     centre: np.ndarray | None
-    centre_doubt: float  # of z: standard deviation of what is not known of each feature's centre; infinite: nothing is
     groups: np.ndarray  # (d,) int: which power of four the most popular feature is more popular by
     popular: np.ndarray  # positions of those that a first embedding is made on
     step_factors: np.ndarray | float = 1.0  # (d,) of steps: smaller where a feature varies more than most
+    centre_doubt: float = math.inf  # of z: standard deviation of what is not known of each feature's centre
 
     def signal_in(self, gradient: np.ndarray, noise_std: float, share: Callable[..., float]) -> np.ndarray:
         """A released (d, …) gradient, each group of features times the ``share`` of it that is signal, for a step."""
@@ -92,7 +92,7 @@ def release_coordinates(
         centre, doubt = (None, math.inf) if found is None else (found.value, found.doubt)
         transform = release_correlations(looked_at, transform, centre, False, gate, mu.get("correlations", 0.0))
         seen, some = (seen_in_coordinates(people, transform, centre) for people in (users, looked_at))
-        return Coordinates(seen, some, transform, centre, doubt, np.zeros_like(everything), everything)
+        return Coordinates(seen, some, transform, centre, np.zeros_like(everything), everything, 1.0, doubt)
     released = gate.release(users.sum(FeatureFrequencies()).bounded("popularity of features"), mu["features"])
     noise = released.noise_std
     counts = np.maximum(released.value, 0.0) + FLOOR * noise
@@ -106,7 +106,7 @@ def release_coordinates(
     varies = np.maximum(released.value, 0.0) / counts
     step_factors = 1.0 / np.maximum(varies / max(float(varies.mean()), 1e-300), 1.0)
     seen = users.scaled(scales)
-    return Coordinates(seen, seen, scales, None, math.inf, groups, popular, step_factors)
+    return Coordinates(seen, seen, scales, None, groups, popular, step_factors)
 
 
 def _scales_and_centre(

@@ -117,10 +117,8 @@ def _recipe_in_unit(users: Population, asked: FitSettings, budget: Budget, gate:
         if model.rank:
             doubt = FIRST_DOUBT if asked.start is None else DOUBT_OF_REFIT
             model = fit.rounds(fit.first_looks(model, "prior of heads", doubt), mean)
-        if place is not None and "last level" in mu:
-            model = release_last_level(
-                seen.looked_at, model, place, energy, min(seen.centre_doubt, energy**0.5), gate, mu["last level"]
-            )
+        if "last level" in mu:
+            model = release_last_level(seen.looked_at, model, place, energy, seen.centre_doubt, gate, mu["last level"])
     return with_idle_directions(orthonormal(seen.for_features(model)), wanted)
 
 

@@ -108,20 +108,28 @@ def release_better_level(
 
 
 def release_last_level(
-    users: Population, model: SharedModel, place: Place, energy: float, centre_doubt: float, gate: Gate, mu: float
+    users: Population,
+    model: SharedModel,
+    place: Place | None,
+    energy: float,
+    centre_doubt: float,
+    gate: Gate,
+    mu: float,
 ) -> SharedModel:
     """The model whose level is right where people's rows lie: slopes have moved it by as much as the rows' centre is off.
 
-    ``place`` of people's mean labels, before there were slopes; ``energy`` of a feature; ``centre_doubt``: standard deviation of
-    what is not known of each feature's centre.
+    ``place`` of people's mean labels, if it was seen before there were slopes; ``energy`` of a feature; ``centre_doubt``:
+    standard deviation of what is not known of each feature's centre.
     """
     assert model.spread is not None
     slopes, own = float(np.linalg.norm(model.slopes)), float(model.spread[0, 0]) ** 0.5
-    # Two estimates of the same: that of the histogram is coarse where labels lie far from zero, that of the prior where noise is.
-    spread = min(place.spread, math.hypot(own, (model.noise / EXPECTED_ROWS) ** 0.5))
+    spread, doubt = math.hypot(own, (model.noise / EXPECTED_ROWS) ** 0.5), COMMON_LEVEL * own
+    if place is not None:
+        # The histogram is coarse where labels lie far from zero, the prior of levels where noise is: the narrower one is right.
+        spread, doubt = min(spread, place.spread), min(doubt, place.doubt)
     believed = Place(
         model.intercept,
-        math.hypot(min(place.doubt, COMMON_LEVEL * own), slopes * centre_doubt),
+        math.hypot(doubt, slopes * min(centre_doubt, energy**0.5)),
         math.hypot(spread, slopes * (energy / EXPECTED_ROWS) ** 0.5),
     )
     bare = replace(model, embedding=model.embedding[:, :0], spread=None)
