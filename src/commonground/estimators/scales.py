@@ -23,7 +23,7 @@ from commonground.steps.label_units import LabelUnit
 FEW, SOME = 40.0, 120.0
 SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio, and features some way from zero
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
-FIND_SCALES = ("PrivateFedRep",)  # the estimators that release such coordinates
+FIND_SCALES = ("PrivateFedRep", "SingleModel")  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
 # Labels: so many octaves about size one are fine; beyond, n·μ must be so large for each octave of small and of large labels; and
 # so large for estimators that find no scales (docs/schema.md).

@@ -4,12 +4,14 @@ Used on its own by ``SingleModel`` and as the first stage of the shared-represen
 common mean, the shrinkage of the step leaves w₀ near zero.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
+from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share
@@ -82,6 +84,7 @@ _SEEN_IN_ROUNDS = 10.0  # n μ/√d of one round, from which on its noise is bel
 # The clip of people's mean rows then, by a quantile of their sizes and a factor: those far from zero are alike, and a clip
 # among them would shorten all of them, by nobody knows how much.
 _MOST, _ABOVE = 0.9, 2**0.5
+_MOSTLY = 0.25  # of the clip, squared: the mean of clipped rows, from which on most of them were clipped, or are alike
 
 
 def centre_rounds(people: float, d: int, mu: float) -> int:
@@ -94,7 +97,7 @@ class FeatureCentre:
     """About where features lie."""
 
     value: np.ndarray  # (d,)
-    doubt: float  # standard deviation of what is not known of each scaled feature's
+    doubt: float  # standard deviation of what is not known of each scaled feature's; infinite where the last clip hid it
     edge: int  # the bin at whose lower edge the last mean rows were clipped
 
 
@@ -131,5 +134,8 @@ def release_feature_centre(
         share = signal_share(mean.value, mean.noise_std, mean.value.size)
         step = share / mean.people * mean.value[0]
         centre, edge = centre + (step if scales is None else step / scales), mean.edge
-        doubt = mean.noise_std / mean.people
+        # Where most were clipped, their mean rows point the same way, and nothing tells how far.
+        reach, noise = users.total_weight * lower_edge(mean.edge), mean.value.size * mean.noise_std**2
+        was_clipped = float((mean.value**2).sum()) - noise > _MOSTLY * reach**2
+        doubt = math.inf if was_clipped else mean.noise_std / mean.people
     return FeatureCentre(centre, doubt, edge)

@@ -128,7 +128,7 @@ class MeanSteps:
 
     clip: Clip
     length: float = 1.0  # of the next step; shorter where rounds were seen to overshoot
-    before: ClippedGradient | None = None  # of the round before, if it was one of the mean
+    before: ClippedGradient | None = None  # of the last such round
 
 
 @dataclass(frozen=True)
@@ -263,9 +263,7 @@ class Training:
     def mean_round(self, state: RoundState, one_round: tuple[float, float], name: str) -> RoundState:
         """A better w₀ and level, from everybody."""
         assert state.mean is not None
-        # After steps of the embedding a gradient of the mean says nothing about the last step of the mean.
-        last = replace(state.mean, before=None)
-        model, mean = self.better_mean(state.model, last, self.seen.users, one_round, f"{name}, shared mean")
+        model, mean = self.better_mean(state.model, state.mean, self.seen.users, one_round, f"{name}, shared mean")
         return replace(state, model=model, mean=mean, before=None)
 
     def embedding_round(
