@@ -133,11 +133,11 @@ def test_every_round_and_stage_is_listed() -> None:
     users = people(1, 1.0, 12)
     expected = {
         # scales, centre, moments; energy; spread; level: where it lies, and two sums; 3 looks at its prior; mean: 3 rounds,
-        # 2 looks; start, 2 looks; 5 rounds, 2 looks. Sizes of gradients would be hidden.
-        "fedrep": (2 * 3 + 3 + 2) + 1 + 1 + 3 + 3 + (3 + 2) + (1 + 2) + 5 + 2,
+        # 2 looks; start, 2 looks; 5 rounds, 2 looks; the level at last. Sizes of gradients would be hidden.
+        "fedrep": (2 * 3 + 3 + 2) + 1 + 1 + 3 + 3 + (3 + 2) + (1 + 2) + 5 + 2 + 1,
         "fedrep without mean": (2 * 3 + 2) + 1 + 1 + 1 + 2 * 5 + 3,
         "fedrep, paper": 1 + 3,
-        "single model": 1 + 3 + 1 + 2 * 12,  # energy; centre: locate, sizes, sum; locate; 12 rounds
+        "single model": (2 * 3 + 3 + 2) + 1 + 1 + 3 + 3 + (3 + 2) + 1,  # as that, without directions
     }
     for name, number in expected.items():
         assert len(clone(PRIVATE[name]).fit(users).billboard_.statement.events) == number, name
