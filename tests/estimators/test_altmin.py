@@ -258,6 +258,22 @@ def test_noise_that_hides_even_the_trace_leaves_a_positive_system() -> None:
 # ---- losses and parameters ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::commonground.errors.SharingWarning", "ignore::commonground.errors.ScaleWarning")
+def test_whether_people_are_few_is_public() -> None:
+    """Few people do without the matrix, whatever their rows; and have the model of ``PrivateFedRep``, of the same releases."""
+    rng, boards = np.random.default_rng(0), []
+    for rows in (4, 60):
+        ids, X = np.repeat(np.arange(400), rows), rng.standard_normal((400 * rows, 4))
+        y = 2.0 + X[:, 0] + rng.standard_normal(len(ids))
+        boards.append(cg.PrivateAltMin(1, 1.0, simulation_seed=1).fit(X, y, users=ids).billboard_)
+    names = [[event.name for event in board.statement.events] for board in boards]
+    assert names[0] == names[1]
+    assert "moments: clipped sum" not in names[0]
+    same = cg.PrivateFedRep(1, 1.0, simulation_seed=1).fit(X, y, users=ids).billboard_
+    np.testing.assert_array_equal(boards[1].embedding, same.embedding)
+    assert boards[1].statement.events == same.statement.events
+
+
 def test_logistic_labels() -> None:
     users, truth = cg.datasets.make_shared_subspace(5000, 20, 20, noise=0.0, seed=4)
     block = next(users.blocks(max_bytes=2**40))

@@ -6,8 +6,13 @@ import numpy as np
 import pytest
 
 import commonground as cg
+from commonground.accounting.budgets import Budget
+from commonground.denoise.places import Place
 from commonground.estimators.fedrep import default_plan
 from commonground.estimators.fedrep.default import with_idle_directions
+from commonground.estimators.fedrep.first_model import release_better_level
+from commonground.gate import Gate, randomness_from
+from commonground.ledger import InMemoryLedger
 from commonground.statistics.statistic import SharedModel
 
 
@@ -151,3 +156,16 @@ def test_few_noisy_answers_do_not_make_a_model_far_worse_than_a_constant(n_peopl
         model = cg.PrivateFedRep(1, epsilon, simulation_seed=seed).fit(X[~held], y[~held], users=ids[~held])
         errors.append(float(np.sqrt(np.mean((model.predict(X[held], users=ids[held]) - y[held]) ** 2))))
     assert np.mean(errors) < 1.25 * y.std()
+
+
+def test_a_sum_of_mean_labels_says_where_they_lie() -> None:
+    """Where hardly any noise hides it, one sum tells the level to a few hundredths of how far people's mean labels spread."""
+    rng = np.random.default_rng(0)
+    people = cg.Users.from_arrays(
+        np.zeros((8_000, 2)), 5.0 + rng.standard_normal(8_000), np.repeat(np.arange(2_000), 4)
+    )
+    gate = Gate(InMemoryLedger(Budget(100.0, 1e-6)), randomness_from(0))
+    believed = Place(mean=4.8, doubt=0.3, spread=0.5)
+    found = release_better_level(people, SharedModel(np.zeros((2, 0)), None, 4.8, True), believed, gate, 5.0, "level")
+    assert abs(found.mean - 5.0) < 0.05
+    assert found.doubt < believed.doubt
