@@ -97,18 +97,22 @@ class SingleModel(PersonalModel):
         self.verbose = verbose
         self.user = user
 
-    def _publish(self, users: Population, gate: Gate) -> Billboard:
+    def _check_settings(self, people: Population) -> None:
         if self.own_intercept and not self.fit_intercept:
             raise InputError(
                 "own_intercept=True of SingleModel needs fit_intercept=True: own levels differ from a shared one."
             )
+        LabelUnit.of(people.label_range)  # refuses what no grid holds
+
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         budget, users = self._declared(users)
         if self.own_intercept:
             model = default_recipe(
                 users, FitSettings(rank=0, label_range=users.label_range), budget, gate, self.verbose
             )
         else:
-            unit, plan = LabelUnit.of(users.label_range), PLAN if self.fit_intercept else PLAN.without("centre")
+            unit = LabelUnit.of(users.label_range, with_level=self.fit_intercept)
+            plan = PLAN if self.fit_intercept else PLAN.without("centre")
             model = unit.as_labels(self._same_for_all(unit.seen_by(users), plan.costs(budget), gate))
         kind = PosteriorHeads() if model.own_intercept else RidgeHeads()
         return self._board(users, model, self._statement(gate, "Single private model", budget, users), kind)

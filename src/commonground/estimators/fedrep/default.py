@@ -82,7 +82,7 @@ def default_recipe(
     Its phases: coordinates; level of labels and a first prior, or an earlier model; a first w₀; a first U; looks at the prior;
     rounds. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
     """
-    unit = LabelUnit() if asked.log_odds else LabelUnit.of(asked.label_range)
+    unit = LabelUnit() if asked.log_odds else LabelUnit.of(asked.label_range, with_level=asked.shared_intercept)
     start = None if asked.start is None else unit.of_model(asked.start)
     asked = replace(asked, label_range=unit.of_range(asked.label_range), start=start)
     return unit.as_labels(_recipe_in_unit(unit.seen_by(users), asked, budget, gate, verbose))
