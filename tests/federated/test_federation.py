@@ -121,7 +121,7 @@ def test_the_same_billboard_as_on_one_machine(users: cg.Users, model: Any) -> No
 
 @pytest.mark.parametrize("model", [cg.PrivateFedRep(2, 5.0, n_rounds=4), cg.SingleModel(5.0), cg.PrivateAltMin(2, 5.0)])
 def test_labels_in_a_unit_and_rows_in_coordinates_are_not_too_much_to_ask(users: cg.Users, model: Any) -> None:
-    """Everything that a question can hold at once: a unit and a zero, coordinates and a centre, and a model with all of its parts."""
+    """All that a question can hold at once: a unit and a zero, coordinates and a centre, and a model with all of its parts."""
     rows = next(users.blocks())
     label, features = cg.Column("y", "label", range=(2000, 2010)), (cg.Column(f"x{n}") for n in range(D))
     schema = cg.Schema((cg.Column("who", "person"), label, *features))
