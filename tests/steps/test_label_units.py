@@ -92,3 +92,22 @@ def test_a_place_is_found_within_any_range() -> None:
         assert within is not None
         assert np.isfinite([place.mean, place.doubt, place.spread]).all(), label_range
         assert within[0] <= place.mean <= within[1]
+
+
+@pytest.mark.filterwarnings("ignore::commonground.errors.SharingWarning", "error::RuntimeWarning")
+def test_people_who_are_all_at_zero_spread_by_more_than_nothing() -> None:
+    """A spread of nothing has no logarithm: numpy warned of that after people had paid, and sizes were none."""
+    counts = np.zeros(N_SIGNED_BINS)
+    counts[(N_SIGNED_BINS - 1) // 2] = 130.0
+    place = find_place(NoisyCounts(counts, 10.0), 100.0, None, (0.0, 4.0))
+    assert place is not None
+    assert place.mean == 0.0
+    assert place.spread > 0.0
+    label, ids = cg.Column("y", "label", range=(0, 1)), np.repeat(np.arange(300), 4)
+    schema = cg.Schema((cg.Column("who", "person"), label, *map(cg.Column, "ab")))
+    X = np.random.default_rng(0).standard_normal((1200, 2))
+    people = cg.Users.from_arrays(X, np.zeros(1200), ids, schema=schema)
+    for seed in range(6):
+        board = cg.PrivateFedRep(1, 0.5, simulation_seed=seed).fit(people).billboard_
+        assert abs(board.intercept) < 0.3
+        assert 0.0 < board.noise < 0.1  # type: ignore[operator]
