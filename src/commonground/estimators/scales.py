@@ -6,8 +6,8 @@ a range for the column (``Schema``), or another unit.
 
 Not private: this reads rows, outside of the gate. So its outcome goes to the operator as a warning, and nothing of it reaches
 the billboard or changes the fit. Middles and spreads are those of quantiles, which nobody with fewer than a tenth of the rows
-decides; still, an operator who lets others see which trainings were refused tells them something that no ε covers. With ranges
-for the label and all features nothing is looked at.
+that are looked at decides (of a table on disk, those of the first block); still, an operator who lets others see which trainings
+were refused tells them something that no ε covers. With ranges for the label and all features nothing is looked at.
 """
 
 import math
