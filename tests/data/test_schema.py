@@ -1,5 +1,6 @@
 """The public schema: what cells become depends on it and on the cell alone, wherever the table comes from."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 import commonground as cg
+from commonground.accounting.budgets import Budget
 from commonground.data import unencoded
 from commonground.errors import InputError
+from commonground.ledger import DurableLedger
 from forgery import rewrite
 
 Column = cg.Column
@@ -256,6 +259,36 @@ def test_people_to_discover_have_no_rows_yet(frame: pd.DataFrame) -> None:
     assert told == set(zip(frame.who, frame.town, strict=True))
     with pytest.raises(InputError, match="takes a share of one"):
         cg.NonPrivateFedRep(rank=1).fit(people)
+
+
+@pytest.mark.parametrize(
+    ("model", "label_range", "what"),
+    [
+        (cg.PrivateFedRep(1, loss="cubic"), (1, 5), "loss of PrivateFedRep"),
+        (cg.PrivateFedRep(1, n_rounds=0), (1, 5), "n_rounds of PrivateFedRep"),
+        (cg.PrivateFedRep("all"), (1, 5), "rank of PrivateFedRep"),  # type: ignore[arg-type]
+        (cg.PrivateFedRep(1, device="abacus"), (1, 5), "device='abacus'"),
+        (cg.PrivateFedRep(1), (-1e200, 1e200), "Give them in another unit"),
+        (cg.PrivateAltMin(1, loss="cubic"), (1, 5), "loss of PrivateAltMin"),
+        (cg.PrivateAltMin(1, n_rounds=-1), (1, 5), "n_rounds of PrivateAltMin"),
+        (cg.PrivateAltMin(1), (-1e200, 1e200), "Give them in another unit"),
+        (cg.SingleModel(fit_intercept=False, own_intercept=True), (1, 5), "needs fit_intercept=True"),
+        (cg.SingleModel(), (-1e200, 1e200), "Give them in another unit"),
+    ],
+)
+def test_settings_are_refused_before_values_are_discovered(
+    model: Any, label_range: tuple[float, float], what: str, tmp_path: Path
+) -> None:
+    """What people had paid for the values of a category was once lost to a misspelt loss."""
+    columns = (Column("who", "person"), Column("stars", "label", range=label_range), *map(Column, ("pay", "age")))
+    schema = cg.Schema((*columns, Column("town", kind="category", values="discover")))
+    n, rng = 60, np.random.default_rng(0)
+    table = {"who": np.arange(n) // 3, "town": ["Oslo", "Rome"] * (n // 2)}
+    rows = pd.DataFrame(table | {name: rng.normal(size=n) for name in ("stars", "pay", "age")})
+    book = DurableLedger(tmp_path / "budget.db", create=True).open_population("people", Budget(3.0, 1e-6))
+    with pytest.raises(InputError, match=what):
+        model.fit(cg.Users.from_table(rows, schema=schema), ledger=book)
+    assert not [body for body, _ in book.events() if json.loads(body)["kind"] == "charge"]
 
 
 def test_a_column_of_budgets_stands_beside_a_schema(tmp_path: Path) -> None:

@@ -110,6 +110,25 @@ def test_another_fit_is_refused_and_the_file_stays(tmp_path: Path, monkeypatch: 
         cg.PrivateFedRep(1, 2.0, simulation_seed=1).fit(other_ids, checkpoint=file)
 
 
+def test_a_fit_by_another_schema_is_another_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its values were released of labels in another unit."""
+
+    def people(highest: float) -> cg.Users:
+        label = cg.Column("y", "label", range=(-highest, highest))
+        schema = cg.Schema((cg.Column("who", "person"), label, *map(cg.Column, "abcde")))
+        return cg.Users.from_arrays(X, Y, IDS, schema=schema)
+
+    model, file = cg.PrivateFedRep(1, 2.0, simulation_seed=1), tmp_path / "j"
+    with monkeypatch.context() as patch:
+        pulled_after(patch, 2)
+        with pytest.raises(PlugError):
+            model.fit(people(4.0), checkpoint=file)
+    with pytest.raises(CheckpointError, match=r"another fit.*schema"):
+        model.fit(people(4000.0), checkpoint=file)
+    model.fit(people(4.0), checkpoint=file)
+    assert not file.exists()
+
+
 def test_rows_may_have_changed_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without an intercept: which releases find a level follows from releases."""
     old, new = (cg.Users.from_arrays(X, factor * Y, IDS) for factor in (1.0, -3.0))

@@ -1,5 +1,8 @@
 """Sizes that noise would hide are told by name before anything is spent; with public ranges nothing is looked at."""
 
+import json
+import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -104,3 +107,28 @@ def test_labels_far_from_one_are_told_where_few_people_leave_their_size_hidden(m
     schema = cg.Schema((cg.Column("who", "person"), label, *map(cg.Column, "abcd")))
     ranged = cg.Users.from_arrays(rows, labels, ids, schema=schema)
     assert model.set_params(epsilon=1.0).hidden_label(ranged) == "", "they are learned in units of their range"
+
+
+@pytest.mark.parametrize("settings", [{}, {"shared_mean": False}, {"shared_mean": False, "fit_intercept": False}])
+def test_where_warnings_are_errors_nothing_is_paid_for_one(settings: dict[str, Any], tmp_path: Path) -> None:
+    """That sharing does not pay was once said when all of the budget had been spent."""
+    users, _ = cg.datasets.make_shared_subspace(300, rows_per_user=10, n_features=10, rank=2, noise=0.1, seed=0)
+    book = DurableLedger(tmp_path / "budget.db", create=True).open_population("people", Budget(3.0, 1e-6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SharingWarning)
+        with pytest.raises(SharingWarning):
+            cg.PrivateFedRep(3, 1.0, **settings).fit(users, ledger=book)
+    assert not [body for body, _ in book.events() if json.loads(body)["kind"] == "charge"]
+
+
+@pytest.mark.filterwarnings("ignore::commonground.errors.SharingWarning", "ignore::commonground.errors.ScaleWarning")
+def test_looks_at_numbers_as_large_as_they_get_are_silent() -> None:
+    """Of labels of 1.7e308 on both sides of zero a warning of numpy's told."""
+    X, y, ids = rows(20, [1.0] * 3, [0.0] * 3)
+    X[::2, 0], y[::2] = 1.7e308, 1.7e308
+    X[1::2, 0], y[1::2] = -1.7e308, -1.7e308
+    people = cg.Users.from_arrays(X, y, ids)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        assert "far larger" in cg.PrivateFedRep(1).hidden_label(people)
+        cg.PrivateFedRep(1).hidden_scales(people)

@@ -64,7 +64,7 @@ ASKED: dict[str, Statistic[Any]] = {
         LabelEnergies(MODEL),
         LabelMeans(MODEL, 110),
         LabelPlaces(MODEL),
-        LabelsInUnit(LabelMeans(MODEL, 110), 4.0),
+        LabelsInUnit(LabelMeans(MODEL, 110), 4.0, 2007.0),
         LabelNoise(MODEL),
         PosteriorGradients(KNOWN, False, 0.0, 110, 12.0),
         PosteriorMoments(KNOWN),
@@ -117,6 +117,22 @@ def test_the_same_billboard_as_on_one_machine(users: cg.Users, model: Any) -> No
     assert "Rows stayed at 3 nodes" in str(there.statement)
     assert "All nodes took part in every sum. Which nodes answered in time is public" in str(there.statement)
     assert "trusted" in str(there.statement)
+
+
+@pytest.mark.parametrize("model", [cg.PrivateFedRep(2, 5.0, n_rounds=4), cg.SingleModel(5.0), cg.PrivateAltMin(2, 5.0)])
+def test_labels_in_a_unit_and_rows_in_coordinates_are_not_too_much_to_ask(users: cg.Users, model: Any) -> None:
+    """All that a question can hold at once: a unit and a zero, coordinates and a centre, and a model with all of its parts."""
+    rows = next(users.blocks())
+    label, features = cg.Column("y", "label", range=(2000, 2010)), (cg.Column(f"x{n}") for n in range(D))
+    schema = cg.Schema((cg.Column("who", "person"), label, *features))
+    ranged = cg.Users.from_arrays(rows.X, rows.y + 2005.0, rows.person_of_row, schema=schema)
+    here = model.set_params(simulation_seed=3).fit(ranged).billboard_
+    nodes = nodes_of(ranged, 3)
+    for node in nodes:
+        node.users.schema = schema
+    there = model.fit(Federation(InProcess(nodes))).billboard_
+    assert there.intercept == pytest.approx(here.intercept)
+    assert 2000 < there.intercept < 2010
 
 
 @pytest.mark.parametrize("name", CATALOGUE)

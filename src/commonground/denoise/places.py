@@ -100,6 +100,7 @@ def find_place(
     low, high = means[order][np.searchsorted(np.cumsum(weights[order]), [rest, 1.0 - rest])]
     mean, spread = float(weights @ np.clip(means, low, high)), float(np.exp(weights @ np.log(spreads)))
     spread = float(np.sqrt((1.0 - zero) * (spread**2 + zero * mean**2)))  # with those at zero
+    spread = max(spread, lower_edge(1))  # all of them may be
     doubt = float(np.hypot((high - low) / _STDS_BETWEEN, _MISFIT * spread))
     return Place((1.0 - zero) * mean, doubt if stands_out else float(np.hypot(doubt, _UNSEEN * widest)), spread)
 

@@ -77,6 +77,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
     rank: Any = 0
     device: Any = "cpu"
     shared_mean: bool = True
+    fit_intercept: bool = True
     keep_heads: bool = True
     user: Any = None
     simulation_seed: int | None = None
@@ -173,6 +174,10 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             )
         if gate is not Gate and ledger is not None:
             raise InputError("gate= is for audits, which no ledger pays for. Fit without it.")
+        self._check_settings(people)
+
+    def _check_settings(self, people: Population) -> None:
+        """Errors in the parameters, given how many features are known: values of categories cost budget before ``_publish``."""
 
     @contextmanager
     def _declaring(self, budgets: PersonalBudgets | None, start: Billboard | None) -> Iterator[None]:
@@ -342,7 +347,8 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         budget = self._budget() if self._declares and self.recipe == "default" else None
         if budget is None or not budget.mu or not self._variant.startswith(LOCATE_LABELS):
             return ""
-        return hidden_label(people, budget.mu, finds_scales=self._variant.startswith(FIND_SCALES))
+        finds, level = self._variant.startswith(FIND_SCALES), bool(self.fit_intercept and self.shared_mean)
+        return hidden_label(people, budget.mu, finds_scales=finds, with_level=level)
 
     @property
     def _rank(self) -> Any:

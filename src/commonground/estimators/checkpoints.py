@@ -8,6 +8,7 @@
 """
 
 import hashlib
+import json
 import os
 import secrets
 from collections.abc import Callable
@@ -144,6 +145,8 @@ def description_of(
         "features": people.n_features,
         "names of features": _checksum(people.feature_names),
         "sparse": people.sparse,
+        # Cells become numbers by it, and labels are learned in a unit of their range: another one would mix units.
+        "schema": None if people.schema is None else _checksum(json.dumps(people.schema.to_json(), sort_keys=True)),
         "who they are": _checksum(people.ids) if people.rows_are_here else None,
         "their own budgets": None if personal is None else _checksum(personal.epsilons),
         "start": None if model._start is None else model._start.fingerprint,

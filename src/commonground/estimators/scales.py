@@ -6,8 +6,8 @@ a range for the column (``Schema``), or another unit.
 
 Not private: this reads rows, outside of the gate. So its outcome goes to the operator as a warning, and nothing of it reaches
 the billboard or changes the fit. Middles and spreads are those of quantiles, which nobody with fewer than a tenth of the rows
-decides; still, an operator who lets others see which trainings were refused tells them something that no ε covers. With ranges
-for the label and all features nothing is looked at.
+that are looked at decides (of a table on disk, those of the first block); still, an operator who lets others see which trainings
+were refused tells them something that no ε covers. With ranges for the label and all features nothing is looked at.
 """
 
 import math
@@ -62,7 +62,7 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
     largest_offset = 10.0 if reach >= FEW else 3.0  # of a feature's middle, in its own spreads
     if finds_scales and reach >= SCALES_FOUND_FROM:
         largest_offset = 1_000.0 if reach >= CENTRE_FOUND_FROM else 50.0
-    for name, at, size, varies in zip(names, middle, spread, varying, strict=True):
+    for name, at, size, varies in zip(names, middle.tolist(), spread.tolist(), varying, strict=True):
         if not varies:
             continue
         ratio = size / usual
@@ -73,11 +73,11 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
     return found
 
 
-def hidden_label(users: Population, mu: float, *, finds_scales: bool) -> str:
+def hidden_label(users: Population, mu: float, *, finds_scales: bool, with_level: bool) -> str:
     """What to say of labels so large or small that noise would hide where they lie; empty where all is well.
 
     Where labels lie is found on a grid of sizes, about size one where nothing stands out. With a public range they are learned in
-    units of it, and it alone is looked at; else of the rows, only quantiles.
+    units of it (``with_level``: also from its middle), and it alone is looked at; else of the rows, only quantiles.
     """
     if not users.features_are_known or not users.rows_are_here:
         return ""
@@ -85,11 +85,13 @@ def hidden_label(users: Population, mu: float, *, finds_scales: bool) -> str:
     if label is not None and label.kind in ("category", "yes/no"):
         return ""
     if users.label_range is not None:
-        middle, spread = sum(users.label_range) / 2 / LabelUnit.of(users.label_range).size, 1.0
+        unit = LabelUnit.of(users.label_range, with_level=with_level)
+        middle, spread = (sum(users.label_range) / 2 - unit.zero) / unit.size, 1.0
     else:
         y = next(iter(users.blocks())).y
-        low, middle, high = np.quantile(y[:: 1 + y.size // NUMBERS].astype(np.float64), [0.1, 0.5, 0.9])
-        spread = (high - low) / 2.56
+        with np.errstate(over="ignore", invalid="ignore"):  # labels as large as numbers get
+            low, middle, high = np.quantile(y[:: 1 + y.size // NUMBERS].astype(np.float64), [0.1, 0.5, 0.9])
+            spread = (high - low) / 2.56
     if not spread > 0.0:
         return ""
     size = max(spread, abs(middle)) if abs(middle) > 2.0**FREE_OCTAVES else spread
@@ -138,9 +140,11 @@ def _middles_and_spreads(users: Population) -> tuple[np.ndarray, np.ndarray]:
     """By quantiles of some rows; of a feature that is mostly one value, the root mean square about it."""
     X = next(iter(users.blocks())).X
     rows = X[:: 1 + X.size // NUMBERS].astype(np.float64)
-    low, middle, high = np.quantile(rows, [0.1, 0.5, 0.9], axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # numbers as large as they get
+        low, middle, high = np.quantile(rows, [0.1, 0.5, 0.9], axis=0)
         about = np.sqrt(np.mean((rows - middle) ** 2, axis=0))
-    spread = np.where(high > low, (high - low) / 2.56, about)  # 2.56: of a normal distribution, its standard deviation
+        spread = np.where(
+            high > low, (high - low) / 2.56, about
+        )  # 2.56: of a normal distribution, its standard deviation
     middle = np.where(high > low, middle, 0.0)  # what is mostly one value is as good as an intercept
     return middle, np.nan_to_num(spread, nan=0.0, posinf=0.0)

@@ -11,6 +11,7 @@ from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads
 from commonground.statistics.statistic import SharedModel
+from commonground.steps.label_units import LabelUnit
 
 
 class SingleModel(PersonalModel):
@@ -71,11 +72,14 @@ class SingleModel(PersonalModel):
         self.verbose = verbose
         self.user = user
 
-    def _publish(self, users: Population, gate: Gate) -> Billboard:
+    def _check_settings(self, people: Population) -> None:
         if self.own_intercept and not self.fit_intercept:
             raise InputError(
                 "own_intercept=True of SingleModel needs fit_intercept=True: own levels differ from a shared one."
             )
+        LabelUnit.of(people.label_range)  # refuses what no grid holds
+
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         budget, users = self._declared(users)
         # Own levels are averaged out in training, and then left out: labels that differ by person tell slopes more precisely so.
         settings = FitSettings(rank=0, own_intercept=self.fit_intercept, label_range=users.label_range)

@@ -25,7 +25,7 @@ from commonground.statistics.rows import RowCounts
 from commonground.statistics.statistic import WINDOW, Statistic
 from commonground.statistics.whitened import WhitenedGradients
 
-MOST_VALUES = 16  # of a question, those of statistics within statistics included
+MOST_VALUES = 20  # of a question, those of statistics within statistics included
 MOST_ENTRIES = 2**26  # of an answer: half a gigabyte
 MOST_PEOPLE = 10**12  # at all nodes together
 MOST_LETTERS = 200  # of the name of a release

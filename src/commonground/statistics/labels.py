@@ -10,7 +10,7 @@ from commonground.clipping.sums import BinnedSums, SizeCounts
 from commonground.data.population import Block
 from commonground.statistics.kernels.coordinates import Coordinates
 from commonground.statistics.kernels.products import row_products
-from commonground.statistics.statistic import WINDOW, Positive, SharedModel, Statistic, WindowStart
+from commonground.statistics.statistic import WINDOW, Number, Positive, SharedModel, Statistic, WindowStart
 
 
 def _residual_sums(
@@ -87,10 +87,11 @@ class LabelEnergies(Statistic[SizeCounts]):
 
 @dataclass(frozen=True, eq=False)
 class LabelsInUnit(Statistic[Any]):
-    """Another statistic of the same people, whose labels are divided by a public unit."""
+    """Another statistic of the same people, whose labels are seen from a public number, and divided by a public unit."""
 
     statistic: Statistic
     unit: Positive
+    zero: Number = 0.0
 
     @property
     def inner(self) -> Statistic[Any]:
@@ -98,5 +99,5 @@ class LabelsInUnit(Statistic[Any]):
 
     def of(self, block: Block) -> Any:
         with np.errstate(over="ignore"):  # beyond floats: what is not finite is nobody's contribution
-            labels = (block.y / self.unit).astype(block.y.dtype)
+            labels = ((block.y - self.zero) / self.unit).astype(block.y.dtype)
         return self.statistic.of(replace(block, y=labels))

@@ -97,7 +97,9 @@ class FeatureCentre:
     """About where features lie."""
 
     value: np.ndarray  # (d,)
-    doubt: float  # standard deviation of what is not known of each scaled feature's; infinite where the last clip hid it
+    doubt: (
+        float  # standard deviation of what is not known of each scaled feature's; infinite where the last clip hid it
+    )
     edge: int  # the bin at whose lower edge the last mean rows were clipped
 
 

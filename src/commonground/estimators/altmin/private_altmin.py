@@ -170,10 +170,10 @@ class PrivateAltMin(PersonalModel):
         return "PrivateAltMin, recipe='paper'" if self.recipe == "paper" else "PrivateAltMin"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
-        check_rank(self.rank, users.n_features, "PrivateAltMin")
-        self._check(users)
+        self._check_size(users)
         check_square_release(users.n_features, users.n_features * self.rank, "PrivateAltMin")
         budget, users = self._declared(users)
+        pays: bool | None = None
         if self.recipe == "paper":  # has neither a mean nor intercepts
             head_kind: HeadKind = SecondHalfHeads()
             settings = self.paper_settings or AltMinSettings()
@@ -181,24 +181,34 @@ class PrivateAltMin(PersonalModel):
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
             head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(True, self.loss)
+            if self.loss != "huber":
+                pays = sharing_pays(users, self.rank, budget)
             if self._people_are_few(users, budget):
                 parameters, model = {}, default_recipe(users, self._settings(users), budget, gate, self.verbose)
             else:
-                unit = LabelUnit() if self.loss == "logistic" else LabelUnit.of(users.label_range)
+                unit = LabelUnit()
+                if self.loss != "logistic":
+                    unit = LabelUnit.of(users.label_range, with_level=bool(self.fit_intercept and self.shared_mean))
                 model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
                 parameters = {"rounds": self.n_rounds or N_ROUNDS}
         parameters = {"rank": self.rank, "loss": self.loss, **parameters}
-        pays = sharing_pays(users, self.rank, budget) if isinstance(head_kind, PosteriorHeads) else None
         statement = self._statement(gate, "Private AltMin", budget, users, **parameters)
         return self._board(users, model, replace(statement, sharing_pays=pays), head_kind)
 
-    def _check(self, users: Population) -> None:
+    def _check_settings(self, people: Population) -> None:
+        check_rank(self.rank, people.n_features, "PrivateAltMin")
         if self.loss not in LOSSES:
             raise InputError(f"loss of PrivateAltMin must be one of {', '.join(LOSSES)}, got {self.loss!r}.")
         if self.recipe == "paper" and self.loss != "square":
             raise InputError("recipe 'paper' knows the square loss only; use the default recipe.")
         if self.n_rounds is not None:
             check_count("n_rounds of PrivateAltMin", self.n_rounds)
+        if self.recipe == "default" and self.loss != "logistic":
+            LabelUnit.of(people.label_range)  # refuses what no grid holds
+        self._check_size(people)
+
+    def _check_size(self, users: Population) -> None:
+        """Once more when values of categories are found, which are features, too."""
         unknowns = users.n_features * self.rank
         if unknowns > LARGEST_SYSTEM:
             raise InputError(

@@ -29,6 +29,7 @@ from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
 from commonground.denoise.shrinkage import signal_share, sure_share
 from commonground.denoise.spectra import visible_rank, without_single_features
+from commonground.estimators.fedrep.compile_ahead import start_compiling
 from commonground.estimators.fedrep.coordinates import Coordinates, release_coordinates
 from commonground.estimators.fedrep.default_plan import (
     FIRST_ROUNDS,
@@ -82,7 +83,9 @@ def default_recipe(
     Its phases: coordinates; level of labels and a first prior, or an earlier model; a first w₀; a first U; looks at the prior;
     rounds. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
     """
-    unit = LabelUnit() if asked.log_odds else LabelUnit.of(asked.label_range)
+    if not asked.log_odds:
+        start_compiling(users)
+    unit = LabelUnit() if asked.log_odds else LabelUnit.of(asked.label_range, with_level=asked.shared_intercept)
     start = None if asked.start is None else unit.of_model(asked.start)
     asked = replace(asked, label_range=unit.of_range(asked.label_range), start=start)
     return unit.as_labels(_recipe_in_unit(unit.seen_by(users), asked, budget, gate, verbose))

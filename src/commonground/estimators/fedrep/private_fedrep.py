@@ -6,11 +6,10 @@ from typing import Any, Literal
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
-from commonground.engines.device import on_device
+from commonground.engines.device import DeviceReader, on_device
 from commonground.errors import InputError, check_count
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
-from commonground.estimators.fedrep.compile_ahead import start_compiling
 from commonground.estimators.fedrep.default import default_recipe
 from commonground.estimators.fedrep.default_plan import FitSettings
 from commonground.estimators.fedrep.few_people import MANY_PEOPLE_FROM, information, recipe_for_few, sharing_pays
@@ -20,6 +19,7 @@ from commonground.estimators.fedrep.start import model_of, start_from
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
 from commonground.statistics.statistic import SharedModel
+from commonground.steps.label_units import LabelUnit
 from commonground.steps.square_releases import check_square_release
 
 EXPECTED_RANK = 2  # by which the budget is divided where the rank is not known yet
@@ -146,24 +146,38 @@ class PrivateFedRep(PersonalModel):
     def _finds_rank(self) -> bool:
         return isinstance(self._rank, str) and self._rank == "auto"
 
-    def _publish(self, users: Population, gate: Gate) -> Billboard:
+    def _check_settings(self, people: Population) -> None:
         if self.loss not in PosteriorHeads.losses or (self.loss == "logistic" and self.recipe == "paper"):
             raise InputError(
                 f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
             )
         if not self._finds_rank or self.recipe == "paper":
             least = 0 if self.recipe != "paper" and (self.shared_mean or self.fit_intercept) else 1
-            check_rank(self._rank, users.n_features, "PrivateFedRep", least)
+            check_rank(self._rank, people.n_features, "PrivateFedRep", least)
+        if self.recipe == "default":
+            if self.n_rounds is not None:
+                check_count("n_rounds of PrivateFedRep", self.n_rounds)
+            if self.loss == "square":
+                LabelUnit.of(people.label_range)  # refuses what no grid holds
+        if self.device != "cpu":
+            DeviceReader(self.device)  # refuses what is not there
+
+    def _publish(self, users: Population, gate: Gate) -> Billboard:
         if not users.sparse:
             check_square_release(users.n_features, users.n_features, "PrivateFedRep")
         budget, users = self._declared(users)
         start = None if self._start is None else start_from(self._start, users, gate.randomness.simulated)
         users = on_device(users, self.device)
+        # Before anything is paid, where the rank is known: whoever has warnings as errors has then lost nothing.
+        pays = None if self._finds_rank else self._sharing_pays(users, int(self._rank), budget)
         model = self._recipe(users, budget, gate, start)
-        pays = None if users.sparse or not model.rank else sharing_pays(users, model.rank, budget)
+        pays = self._sharing_pays(users, model.rank, budget) if self._finds_rank else pays
         public = {"rank": model.rank, "loss": self.loss} | ({} if start is None else {"start": start.fingerprint})
         statement = self._statement(gate, "Private FedRep", budget, users, **public)
         return self._board(users, model, replace(statement, sharing_pays=pays), self._head_kind(model))
+
+    def _sharing_pays(self, users: Population, rank: int, budget: Budget) -> bool | None:
+        return None if users.sparse or not rank else sharing_pays(users, rank, budget)
 
     def _head_kind(self, model: SharedModel) -> HeadKind:
         if self.recipe == "paper":
@@ -177,8 +191,6 @@ class PrivateFedRep(PersonalModel):
         if self.recipe == "paper":  # has neither a mean nor intercepts
             settings = self.paper_settings or PaperSettings()
             return SharedModel(paper_embedding(users, int(self._rank), budget, gate, settings))
-        if self.n_rounds is not None:
-            check_count("n_rounds of PrivateFedRep", self.n_rounds)
         logistic, how = self.loss == "logistic", (budget, gate, self.verbose)
         asked = FitSettings(
             rank=self._rank,
@@ -190,8 +202,6 @@ class PrivateFedRep(PersonalModel):
         )
         old = None if start is None else model_of(start, asked)
         if logistic or users.sparse or self.shared_mean or self.fit_intercept:
-            if not logistic:
-                start_compiling(users)
             if old is not None:
                 if old.spread is None:
                     raise InputError(
