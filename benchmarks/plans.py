@@ -6,7 +6,6 @@ python benchmarks/plans.py
 from pathlib import Path
 
 from commonground.accounting.plan import Plan
-from commonground.estimators import single_model
 from commonground.estimators.altmin import private_altmin as altmin
 from commonground.estimators.fedrep import classes, default_plan, few_people, many_people
 
@@ -17,7 +16,6 @@ PLANS = {
     "PrivateFedRep, without mean and intercepts, few people": few_people.plan_for_few(information=12.0),
     "PrivateFedRepClassifier, three classes and more": classes.PLAN,
     "PrivateAltMin": altmin.PLAN,
-    "SingleModel": single_model.PLAN,
 }
 
 
@@ -37,7 +35,8 @@ def page() -> str:
         "depend on public numbers only: moments of features get less, or nothing, where less is enough or noise would hide\n"
         "them (`steps/coordinates.py`), and where people are few the start gets the more, the fewer they are\n"
         "(`estimators/fedrep/few_people.py`; the table is for 1,000 people, ε = 1, 50 features, rank 2). Of several classes,\n"
-        "how large features and gradients are and how often classes occur get up to 0.2 parts where people are few.",
+        "how large features and gradients are and how often classes occur get up to 0.2 parts where people are few.\n"
+        "`SingleModel` has the first plan, at rank 0; so has `PrivateAltMin`, where noise would hide most of its matrix.",
     ]
     for name, plan in PLANS.items():
         parts += [f"## {name}", table(plan)]

@@ -24,7 +24,9 @@ def rows(n: int, factors: list[float], offsets: list[float]) -> tuple[np.ndarray
     return X * factors + offsets, y, ids
 
 
-def hidden(model: cg.PrivateFedRep | cg.SingleModel, n: int, factors: list[float], offsets: list[float]) -> list[str]:
+def hidden(
+    model: cg.PrivateFedRep | cg.PrivateAltMin | cg.SingleModel, n: int, factors: list[float], offsets: list[float]
+) -> list[str]:
     return [str(one) for one in model.hidden_scales(cg.Users.from_arrays(*rows(n, factors, offsets)))]
 
 
@@ -39,7 +41,11 @@ def test_which_features_are_told() -> None:
 
 def test_who_finds_scales_itself_may_do_so_where_people_are_many() -> None:
     huge = [1, 1, 5e6, 1, 1]
-    for model, told in ((cg.PrivateFedRep(epsilon=8.0), 0), (cg.SingleModel(epsilon=8.0), 1)):
+    for model, told in (
+        (cg.PrivateFedRep(epsilon=8.0), 0),
+        (cg.SingleModel(epsilon=8.0), 0),
+        (cg.PrivateAltMin(epsilon=8.0), 1),
+    ):
         assert len(hidden(model, 1500, huge, [0.0] * 5)) == told
 
 
@@ -47,7 +53,7 @@ def test_who_finds_a_centre_itself_may_do_so_where_people_are_many() -> None:
     years = [0.0, 0.0, 0.0, 40.0, 700.0]
     for epsilon, told in ((1.0, 2), (2.0, 1), (8.0, 0)):  # n μ/√d of 159, 314 and 1100
         assert len(hidden(cg.PrivateFedRep(epsilon=epsilon), 1500, [1] * 5, years)) == told
-    assert len(hidden(cg.SingleModel(epsilon=8.0), 1500, [1] * 5, years)) == 2
+    assert len(hidden(cg.PrivateAltMin(epsilon=8.0), 1500, [1] * 5, years)) == 2
 
 
 def test_few_people_are_told_what_holds_a_shared_answer() -> None:
@@ -56,13 +62,13 @@ def test_few_people_are_told_what_holds_a_shared_answer() -> None:
     names = [cg.Column(name) for name in "abcdef"]
     bounded = cg.Schema((cg.Column("who", "person"), cg.Column("y", "label", range=(-9, 9)), *names))
     people = cg.Users.from_arrays(X, y, ids)
-    assert "300 people are few" in too_few_for_a_shared_answer(people, 0.24)
-    assert too_few_for_a_shared_answer(people, 0.4) == ""
+    assert "300 people are few" in too_few_for_a_shared_answer(people, 0.09)
+    assert too_few_for_a_shared_answer(people, 0.11) == ""
     assert "Only their range holds it" in too_few_for_a_shared_answer(
-        cg.Users.from_arrays(X, y, ids, schema=bounded), 0.24
+        cg.Users.from_arrays(X, y, ids, schema=bounded), 0.09
     )
     with pytest.warns(SharingWarning, match="300 people are few"):
-        cg.SingleModel(1.0, simulation_seed=0).fit(people)
+        cg.SingleModel(0.3, simulation_seed=0).fit(people)
 
 
 def test_what_has_a_public_size_is_not_looked_at() -> None:

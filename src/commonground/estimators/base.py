@@ -29,6 +29,7 @@ from commonground.estimators.own_budgets import booked_for_each, personal_budget
 from commonground.estimators.scales import (
     FIND_SCALES,
     LOCATE_LABELS,
+    OWN_LEVELS,
     HiddenScale,
     advice,
     hidden_label,
@@ -347,8 +348,8 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         budget = self._budget() if self._declares and self.recipe == "default" else None
         if budget is None or not budget.mu or not self._variant.startswith(LOCATE_LABELS):
             return ""
-        finds, level = self._variant.startswith(FIND_SCALES), bool(self.fit_intercept and self.shared_mean)
-        return hidden_label(people, budget.mu, finds_scales=finds, with_level=level)
+        own, level = self._variant.startswith(OWN_LEVELS), bool(self.fit_intercept and self.shared_mean)
+        return hidden_label(people, budget.mu, own_levels=own, with_level=level)
 
     @property
     def _rank(self) -> Any:

@@ -21,13 +21,15 @@ from commonground.steps.label_units import LabelUnit
 
 # By reach, n·μ/√d: how far the sum of n people stands out of the noise. See docs/schema.md for the experiment.
 FEW, SOME = 40.0, 120.0
+SHARED_ANSWER_FROM = 30.0  # n·μ, from which on the level of labels is seen; see benchmarks/shared_answers.py
 SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio, and features some way from zero
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep", "SingleModel")  # the estimators that release such coordinates
 NUMBERS = 500_000  # looked at, at most: rows times features
 # Labels: so many octaves about size one are fine; beyond, n·μ must be so large for each octave of small and of large labels; and
-# so large for estimators that find no scales (docs/schema.md).
+# so large for estimators without own levels, by which people's own rows tell where noise hides it (docs/schema.md).
 FREE_OCTAVES, SMALL_AN_OCTAVE, LARGE_AN_OCTAVE, LABELS_FOUND_FROM = 3.0, 15.0, 8.0, 300.0
+OWN_LEVELS = ("PrivateFedRep",)
 LOCATE_LABELS = ("PrivateFedRep", "PrivateAltMin", "SingleModel")
 
 
@@ -73,7 +75,7 @@ def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_me
     return found
 
 
-def hidden_label(users: Population, mu: float, *, finds_scales: bool, with_level: bool) -> str:
+def hidden_label(users: Population, mu: float, *, own_levels: bool, with_level: bool) -> str:
     """What to say of labels so large or small that noise would hide where they lie; empty where all is well.
 
     Where labels lie is found on a grid of sizes, about size one where nothing stands out. With a public range they are learned in
@@ -96,7 +98,7 @@ def hidden_label(users: Population, mu: float, *, finds_scales: bool, with_level
         return ""
     size = max(spread, abs(middle)) if abs(middle) > 2.0**FREE_OCTAVES else spread
     octaves = abs(math.log2(size))
-    needed = (LARGE_AN_OCTAVE if size > 1.0 else SMALL_AN_OCTAVE) * octaves if finds_scales else LABELS_FOUND_FROM
+    needed = (LARGE_AN_OCTAVE if size > 1.0 else SMALL_AN_OCTAVE) * octaves if own_levels else LABELS_FOUND_FROM
     if octaves <= FREE_OCTAVES or users.n_users * mu >= needed:
         return ""
     name = "the label" if users.label_name is None else f"{users.label_name!r}, the label,"
@@ -114,7 +116,7 @@ def reach_of(users: Population, mu: float) -> float:
 
 def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
     """A warning from public numbers alone, empty where there is none: nothing but a label's range holds such an answer."""
-    if users.sparse or not users.features_are_known or reach_of(users, mu) >= FEW:
+    if users.sparse or not users.features_are_known or users.n_users * mu >= SHARED_ANSWER_FROM:
         return ""
     held = (
         "Only a narrow public range of labels would hold it."
@@ -122,15 +124,15 @@ def too_few_for_a_shared_answer(users: Population, mu: float) -> str:
         else "Only their range holds it."
     )
     return (
-        f"{users.n_users:,} people are few for a shared answer of {users.n_features} features at this ε: for somebody without "
-        f"a head of her own it can be off by several times the spread of labels. {held}"
+        f"{users.n_users:,} people are few for a shared answer at this ε: for somebody without a head of her own it can be off "
+        f"by several times the spread of labels. {held}"
     )
 
 
 def advice(hidden: Sequence[HiddenScale], n_users: int) -> str:
     return (
         f"noise would hide the size of {len(hidden)} feature{'s' if len(hidden) > 1 else ''} for {n_users:,} "
-        f"people at this ε, and predictions could be off by "
+        f"people at this ε, and little would be learned, or predictions be off by "
         f"any factor: {'; '.join(map(str, hidden[:10]))}{'; …' if len(hidden) > 10 else ''}. Declare a public range for each (a "
         "schema, see `commonground schema`), change its unit, or leave it out."
     )
