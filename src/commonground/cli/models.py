@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Any, Literal
 
 from commonground.data.population import Population
+from commonground.defaults import RANK
 from commonground.errors import InputError
 from commonground.estimators.checks import require_no_classes, several_classes
 
@@ -121,11 +122,11 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
 
 
 def default_rank(people: Population) -> int:
-    """Two directions, or as many as there can be: fewer than features.
+    """``RANK`` directions, or as many as there can be: fewer than features.
 
     Where categories are still to be discovered, only the other features count: perhaps nothing is found.
     """
-    return max(0, min(2, people.n_features - 1))
+    return max(0, min(RANK, people.n_features - 1))
 
 
 def _bounds(people: Population, epsilon: float) -> dict[str, Any]:

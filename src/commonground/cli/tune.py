@@ -8,6 +8,7 @@ import typer
 from commonground.cli import options
 from commonground.cli.lazy import loading
 from commonground.cli.options import print_json
+from commonground.defaults import DELTA, EPSILON, MODEL
 from commonground.errors import InputError
 
 OPTION = {
@@ -34,9 +35,9 @@ def tune(
     label_range: options.LabelRange = None,
     item: options.ItemColumn = None,
     items: options.Items = None,
-    model: options.Model = "fedrep",
-    epsilon: options.Epsilon = 1.0,
-    delta: options.Delta = 1e-6,
+    model: options.Model = MODEL,
+    epsilon: options.Epsilon = EPSILON,
+    delta: options.Delta = DELTA,
     refit: Annotated[
         bool | None, typer.Option(help="Fit the winner again with most of the budget; else what is better.")
     ] = None,

@@ -11,6 +11,7 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
+from commonground.defaults import ALTMIN_ROUNDS, DELTA, EPSILON, FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.denoise.shrinkage import signal_share
 from commonground.errors import InputError, check_count
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
@@ -33,7 +34,6 @@ from commonground.steps.rounds import ClippedGradient, locate_sizes, release_cli
 from commonground.steps.shared_mean import shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
 
-N_ROUNDS = 16
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns d k: the released matrix has (d k)²/2 numbers, each with noise of its own
@@ -49,8 +49,8 @@ PLAN = Plan(
         Share("moment sizes", 0.01, "a histogram that chooses the clip of moments"),
         Share("moments", 0.12, "the dk × dk matrix of the linear system, once"),
         Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
-        Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
-        Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", N_ROUNDS),
+        Share("sizes", 0.06, "a histogram that chooses each round's clip", ALTMIN_ROUNDS),
+        Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", ALTMIN_ROUNDS),
         Share("prior spread", 0.004, "how far labels spread: one number"),
         Share("prior", 0.03, "looks at the prior of heads", LOOKS),
     )
@@ -66,9 +66,9 @@ class PrivateAltMin(PersonalModel):
 
     Parameters
     ----------
-    rank : int, default=2
+    rank : int
         k, the number of shared directions; fewer than the features.
-    epsilon, delta : float, default=1.0 and 1e-6
+    epsilon, delta : float
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
@@ -78,9 +78,9 @@ class PrivateAltMin(PersonalModel):
         by each person's own spread; its heads have no prior, so people need about three rows for each of their rank + 1 numbers.
     recipe : {"default", "paper"}, default="default"
         "default" (below), or "paper" for P1's algorithms, with the departures listed in ``altmin.paper`` (square loss only).
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own (local, free).
-    shared_mean : bool, default=True
+    shared_mean : bool
         Release a shared linear model w₀ first (paid for).
     n_rounds : int or None, default=None
         Rounds of the default recipe; None means 16.
@@ -126,15 +126,15 @@ class PrivateAltMin(PersonalModel):
 
     def __init__(
         self,
-        rank: int = 2,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        rank: int = RANK,
+        epsilon: float = EPSILON,
+        delta: float = DELTA,
         *,
         budgets: Any = None,
         loss: str = "square",
         recipe: str = "default",
-        fit_intercept: bool = True,
-        shared_mean: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
+        shared_mean: bool = SHARED_MEAN,
         n_rounds: int | None = None,
         keep_heads: bool = True,
         simulation_seed: int | None = None,
@@ -172,7 +172,7 @@ class PrivateAltMin(PersonalModel):
             model = SharedModel(paper_embedding(users, self.rank, budget, gate, settings))
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
-            parameters = {"rounds": self.n_rounds or N_ROUNDS}
+            parameters = {"rounds": self.n_rounds or ALTMIN_ROUNDS}
             head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
             unit = LabelUnit() if self.loss == "logistic" else LabelUnit.of(users.label_range)
             model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
@@ -196,7 +196,7 @@ class PrivateAltMin(PersonalModel):
             )
 
     def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
-        n_rounds, own_intercept = self.n_rounds or N_ROUNDS, self.fit_intercept
+        n_rounds, own_intercept = self.n_rounds or ALTMIN_ROUNDS, self.fit_intercept
         plan = PLAN if self.shared_mean else PLAN.without("mean")
         plan = plan.without({"square": "-", "logistic": "prior spread", "huber": "prior"}[self.loss])
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
