@@ -10,6 +10,7 @@ import typer
 
 from commonground.defaults import ALTMIN_ROUNDS, FEDREP_ROUNDS, FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.errors import InputError
+from commonground.losses import NAMED_LOSSES
 
 Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
 AnyTable = Annotated[
@@ -39,7 +40,8 @@ LabelRange = Annotated[
 Model = Annotated[
     str,
     typer.Option(
-        help="fedrep, altmin, huber, classifier, logistic, margin, subspace, single, level, ridge, own, nonprivate."
+        help=f"fedrep, altmin, {', '.join(loss.name for loss in NAMED_LOSSES)}, classifier, margin, subspace, single, level, "
+        "ridge, own, nonprivate."
     ),
 ]
 Rank = Annotated[

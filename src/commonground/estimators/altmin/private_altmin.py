@@ -37,8 +37,7 @@ from commonground.steps.square_releases import check_square_release
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns d k: the released matrix has (d k)²/2 numbers, each with noise of its own
-CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
-# Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
+# Those of the mean are spent only with shared_mean=True, those of the prior only for losses that have one.
 PLAN = Plan(
     (
         Share("mean scale", 0.01, "how large features are: one number"),
@@ -73,9 +72,10 @@ class PrivateAltMin(PersonalModel):
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
         ``users.ids``. A person with 0 takes no part and still gets a head. None: those of the table, if it has them.
-    loss : {"square", "logistic", "huber"}, default="square"
-        "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with outliers, judged
-        by each person's own spread; its heads have no prior, so people need about three rows for each of their rank + 1 numbers.
+    loss : str, default="square"
+        One of ``commonground.losses.LOSSES``: "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds);
+        "huber" for labels with outliers, judged by each person's own spread; its heads have no prior, so people need about three
+        rows for each of their rank + 1 numbers.
     recipe : {"default", "paper"}, default="default"
         "default" (below), or "paper" for P1's algorithms, with the departures listed in ``altmin.paper`` (square loss only).
     fit_intercept : bool
@@ -172,9 +172,9 @@ class PrivateAltMin(PersonalModel):
             model = SharedModel(paper_embedding(users, self.rank, budget, gate, settings))
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
-            parameters = {"rounds": self.n_rounds or ALTMIN_ROUNDS}
-            head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(loss=self.loss)
-            unit = LabelUnit() if self.loss == "logistic" else LabelUnit.of(users.label_range)
+            loss, parameters = LOSSES[self.loss], {"rounds": self.n_rounds or ALTMIN_ROUNDS}
+            head_kind = PosteriorHeads(loss=self.loss) if loss.has_prior else ConvexHeads(self.loss)
+            unit = LabelUnit() if loss.log_odds else LabelUnit.of(users.label_range)
             model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
         parameters = {"rank": self.rank, "loss": self.loss, **parameters}
         return self._board(
@@ -196,12 +196,15 @@ class PrivateAltMin(PersonalModel):
             )
 
     def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
-        n_rounds, own_intercept = self.n_rounds or ALTMIN_ROUNDS, self.fit_intercept
+        loss, n_rounds, own_intercept = LOSSES[self.loss], self.n_rounds or ALTMIN_ROUNDS, self.fit_intercept
         plan = PLAN if self.shared_mean else PLAN.without("mean")
-        plan = plan.without({"square": "-", "logistic": "prior spread", "huber": "prior"}[self.loss])
+        if not loss.has_prior:
+            plan = plan.without("prior")
+        elif loss.log_odds:  # they spread by one, by definition
+            plan = plan.without("prior spread")
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
         one_round = mu["sizes"], mu["rounds"]
-        if self.loss == "logistic":
+        if loss.log_odds:
             users = users.seen_through(SignedLabels)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             model, mean_edge = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, own_intercept), 0
@@ -222,12 +225,12 @@ class PrivateAltMin(PersonalModel):
                     advance()
             model = replace(model, embedding=release_initial_embedding(users, self.rank, model, gate, mu["init"]))
             system = release_moment_system(users, model, gate, mu["moment sizes"], mu["moments"])
-            if self.shared_mean and self.loss == "logistic":
+            if self.shared_mean and loss.log_odds:
                 # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
                 model = replace(model, coef=2 * model.slopes, intercept=2 * model.intercept)
             edge = locate_sizes(self._gradients(users, model), gate, mu["locate"], "embedding")
             for t in range(n_rounds):
-                name, curvature = f"round {t + 1}", CURVATURE[self.loss]
+                name, curvature = f"round {t + 1}", loss.curvature
                 if self.shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
                     sums_from = self._gradients(users, model, of_mean=True)
                     gradient = release_clipped(sums_from, mean_edge, gate, *one_round, f"{name}, shared mean")
@@ -238,8 +241,8 @@ class PrivateAltMin(PersonalModel):
                     U = _better_embedding(model.embedding, system, gradient, curvature)
                     model = replace(model, embedding=U)
                 advance()
-            if self.loss != "huber":
-                model, U = replace(model, log_odds=self.loss == "logistic"), model.embedding
+            if loss.has_prior:
+                model, U = replace(model, log_odds=loss.log_odds), model.embedding
                 along = (U * np.linalg.solve(system.inverse_of_features, U)).sum(axis=0)
                 model = release_prior(users, model, along, gate, mu.get("prior spread", 0.0), mu["prior"])
         return model
@@ -248,7 +251,7 @@ class PrivateAltMin(PersonalModel):
         """Everybody's gradient for U, or for w₀, as a function of where the window of sizes begins."""
 
         def sums_from(lowest: int) -> BinnedSums:
-            if self.loss != "square":
+            if "convex" in LOSSES[self.loss].heads:
                 return users.sum(ConvexGradients(model, self.loss, of_mean, lowest))
             return users.sum(ResidualGradients(model, lowest) if of_mean else EmbeddingGradients(model, lowest))
 
@@ -269,7 +272,7 @@ class PrivateAltMin(PersonalModel):
         -------
         array of shape (n_rows, 2)
         """
-        if self.loss != "logistic":
+        if not LOSSES[self.loss].log_odds:
             raise InputError(f"probabilities need loss='logistic', this model has loss={self.loss!r}. Use predict.")
         return self._probabilities(X, users, strict)
 

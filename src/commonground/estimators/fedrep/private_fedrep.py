@@ -20,6 +20,7 @@ from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.start import model_of, start_from
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
+from commonground.losses import losses_of
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.square_releases import check_square_release
 
@@ -148,7 +149,7 @@ class PrivateFedRep(PersonalModel):
         return isinstance(self._rank, str) and self._rank == "auto"
 
     def _publish(self, users: Population, gate: Gate) -> Billboard:
-        if self.loss not in PosteriorHeads.losses or (self.loss == "logistic" and self.recipe == "paper"):
+        if self.loss not in losses_of(PosteriorHeads.name) or (self.loss == "logistic" and self.recipe == "paper"):
             raise InputError(
                 f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
             )
