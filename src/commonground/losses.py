@@ -23,6 +23,7 @@ class Loss:
         return "posterior" in self.heads
 
 
+# New ones at the end: compiled code that is kept calls them by their numbers.
 LOSSES = {
     loss.name: loss
     for loss in (
