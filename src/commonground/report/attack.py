@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from commonground.accounting.costs import GaussianCost, PureCost, kind_of
 from commonground.accounting.events import Event
 from commonground.accounting.gaussian import compose
 
@@ -94,11 +95,11 @@ class LossCurve:
 def curve_of(events: Iterable[Event]) -> Curve:
     """Of all these releases together, for the person who moves each of them most."""
     events = tuple(events)
-    costs = [event.cost for event in events]
-    if all(cost.mu for cost in costs):
-        return GaussianCurve(compose(cost.mu for cost in costs))
-    if all(cost.epsilon for cost in costs):
-        return PureCurve(math.fsum(cost.epsilon for cost in costs))
+    kind = kind_of(events)
+    if kind is GaussianCost:
+        return GaussianCurve(compose(event.cost.mu for event in events))
+    if kind is PureCost:
+        return PureCurve(math.fsum(event.cost.epsilon for event in events))
     together = reduce(lambda one, other: one.compose(other), (event.loss() for event in events))
     return LossCurve(_EPSILONS, np.asarray(together.get_delta_for_epsilon(_EPSILONS)))
 
