@@ -72,7 +72,7 @@ def train(
     ledger: options.PayingLedger = None,
     population: options.PopulationName = None,
     engine: Annotated[
-        str, typer.Option(help="Who reads the rows: 'local', or 'ray' for Parquet on a cluster.")
+        str, typer.Option(help="Who reads the rows: 'local', or others, such as 'ray' for Parquet on a cluster.")
     ] = "local",
     address: Annotated[
         str | None, typer.Option(help="Ray cluster, for example 10.0.0.1:6379; without, all cores of this machine.")

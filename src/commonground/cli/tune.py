@@ -18,9 +18,7 @@ OPTION = {
 
 
 def tune(
-    table: Annotated[
-        str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files; one row per example.")
-    ],
+    table: options.AnyTable,
     out: Annotated[Path, typer.Option("--out", help="Folder for the winner's billboard.")],
     try_: Annotated[
         list[str],

@@ -32,6 +32,9 @@ class Curve(Protocol):
     @property
     def mu(self) -> float | None: ...
 
+    @property
+    def epsilon(self) -> float: ...  # by more than e^this odds never grow
+
     def power(self, fpr: Any) -> Any: ...
 
 
@@ -45,6 +48,7 @@ class GaussianCurve:
     """
 
     mu: float
+    epsilon: ClassVar[float] = math.inf
 
     @property
     def how(self) -> str:
@@ -81,6 +85,7 @@ class LossCurve:
     epsilons: np.ndarray
     deltas: np.ndarray
     mu: ClassVar[None] = None
+    epsilon: ClassVar[float] = math.inf
 
     @property
     def how(self) -> str:
@@ -122,7 +127,7 @@ def chance_of_more(curve: Curve, epsilon: float) -> float:
     >>> chance_of_more(PureCurve(1.0), 1.0), round(chance_of_more(GaussianCurve(1.0), 2.0), 4)
     (0.0, 0.1428)
     """
-    if isinstance(curve, PureCurve) and epsilon >= curve.epsilon:
+    if epsilon >= curve.epsilon:
         return 0.0
     low, high, shrink = 0.0, 1.0, math.exp(-epsilon)
     for _ in range(80):
