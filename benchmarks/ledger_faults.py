@@ -35,6 +35,7 @@ import numpy as np
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.accounting.costs import cost_of
 from commonground.accounting.events import GaussianEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, CommongroundError
@@ -43,7 +44,6 @@ from commonground.gate import randomness_from
 from commonground.gate.release import release
 from commonground.ledger import DurableLedger, InMemoryLedger, LedgerError, Population, Reservation
 from commonground.ledger.account import Account
-from commonground.ledger.releases import cost_of
 
 PEOPLE = "people"
 LARGE = Budget(1000.0, 1e-6)  # hardly touched by an experiment that only kills

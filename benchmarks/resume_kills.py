@@ -29,11 +29,11 @@ from typing import Any
 
 import commonground as cg
 from commonground.accounting.budgets import Budget
+from commonground.accounting.costs import cost_of
 from commonground.billboard.in_ledger import problem_with
 from commonground.gate.journal import Journal
 from commonground.gate.journalled import JournalledGate
 from commonground.ledger import DurableLedger
-from commonground.ledger.releases import cost_of
 from commonground.progress import progress_bar
 
 PEOPLE, DECLARED = "people", Budget(1.0, 1e-6)

@@ -1,5 +1,7 @@
 """Everything public says what it takes, what it gives and what it learns, in numpydoc's form."""
 
+import ast
+import contextlib
 import dataclasses
 import functools
 import importlib
@@ -13,6 +15,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import commonground
+from commonground import defaults
 
 HEADING = re.compile(r"^(\w[\w ]*)\n-{3,}$", re.MULTILINE)
 ENTRY = re.compile(r"(\*{0,2}\w+(?:, \w+)*) : (\S.*)")
@@ -143,6 +146,33 @@ def test_nothing_public_is_passed_over() -> None:
     assert len(PUBLIC) > 100
     for name in ("PrivateFedRep.fit", "Users.from_table", "accounting.gaussian.gaussian_mu", "deep.JointTrainer.score"):
         assert f"commonground.{name}" in PUBLIC
+
+
+def values_told(thing: Any) -> dict[str, Any]:
+    """The defaults that a docstring tells, where they are plain values: "2 GiB" is not."""
+    told: dict[str, Any] = {}
+    for line in sections(thing).get("Parameters", "").splitlines():
+        entry = ENTRY.fullmatch(line)
+        if entry and "default=" in line:
+            names, text = entry[1].split(", "), line.partition("default=")[2]
+            values = re.split(", | and ", text) if len(names) > 1 else [text]
+            for name, value in zip(names, values if len(values) > 1 else values * len(names), strict=True):
+                with contextlib.suppress(ValueError, SyntaxError):
+                    told[name] = ast.literal_eval(value)
+    return told
+
+
+@pytest.mark.parametrize("name", [name for name, thing in PUBLIC.items() if values_told(thing)])
+def test_defaults_that_are_told_are_those_of_the_signature(name: str) -> None:
+    signature = inspect.signature(PUBLIC[name]).parameters
+    told = values_told(PUBLIC[name])
+    plain = {name for name in told if isinstance(signature[name].default, None | bool | int | float | str | tuple)}
+    assert {name: told[name] for name in plain} == {name: signature[name].default for name in plain}
+
+
+def test_estimators_tell_the_defaults_that_they_share() -> None:
+    told = values_told(commonground.PrivateFedRep)
+    assert (told["rank"], told["epsilon"], told["delta"]) == (defaults.RANK, defaults.EPSILON, defaults.DELTA)
 
 
 def _half(x: float, times: int = 1) -> float:

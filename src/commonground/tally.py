@@ -10,12 +10,13 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
+from commonground.accounting.costs import MEASURES
 from commonground.accounting.events import Event
-from commonground.accounting.gaussian import gaussian_epsilon
 from commonground.errors import PrivacyWarning
 
 MOST_PEOPLE = 2**20
@@ -33,7 +34,7 @@ class HasIds(Protocol):
 
 
 class Tally:
-    """Adds up, for people by the hashes of their ids, μ² and pure ε of what was released, and how many fits that were."""
+    """Adds up, for people by the hashes of their ids, what was released in each measure of cost, and how many fits that were."""
 
     def __init__(self, most_people: int = MOST_PEOPLE) -> None:
         self._most = most_people
@@ -53,48 +54,47 @@ class Tally:
     def forget(self) -> None:
         """As if nobody had paid anything."""
         self._people = np.empty(0, np.uint64)  # rising
-        self._paid = np.empty((0, 3))  # μ², pure ε, fits
+        self._paid = np.empty((0, len(MEASURES) + 1))  # of each measure, and fits
 
-    def note(self, people: HasIds, events: Iterable[Event], fits: int = 0) -> tuple[float, float, int]:
-        """Write down that these people have paid for these events; (μ², pure ε, fits) that who paid most of them has paid by now.
+    def note(self, people: HasIds, events: Iterable[Event], fits: int = 0) -> list[float]:
+        """Write down that these people have paid for these events; what who paid most of them has paid by now.
 
-        All zero where nothing is written down, as another engine has their ids. What is simulated protects nobody and does not
-        count.
+        That is a number for each of ``MEASURES``, and fits. All zero where nothing is written down, as another engine has their
+        ids, or as it does not add up so. What is simulated protects nobody and does not count.
         """
-        events = [event for event in events if not event.simulated]
-        real = [event.cost for event in events]
-        if self._paused.get() or not real or not people.rows_are_here or any(cost.steps for cost in real):
-            return 0.0, 0.0, 0
-        searches = sum(event.loss().get_epsilon_for_delta(SEARCH_DELTA) for event in events if event.cost.repeated)
-        pure = sum(cost.epsilon for cost in real) + searches
-        new = np.array([sum(cost.mu**2 for cost in real), pure, float(fits)])
+        costs = [event.cost.in_tally(SEARCH_DELTA) for event in events if not event.simulated]
+        if self._paused.get() or not costs or not people.rows_are_here or None in costs:
+            return [0.0] * self._paid.shape[1]
+        new = [sum(cost.amount for cost in costs if type(cost) is kind) for kind in MEASURES.values()]
         with self._lock:
-            return self._add(_smallest(hashed(people.ids), self._most), new)
+            return self._add(_smallest(hashed(people.ids), self._most), np.array([*new, float(fits)]))
 
-    def _add(self, now: np.ndarray, new: np.ndarray) -> tuple[float, float, int]:
+    def _add(self, now: np.ndarray, new: np.ndarray) -> list[float]:
         everybody = np.union1d(self._people, now)
-        paid = np.zeros((len(everybody), 3))
+        paid = np.zeros((len(everybody), len(new)))
         paid[np.searchsorted(everybody, self._people)] = self._paid
         here = np.searchsorted(everybody, now)
         paid[here] += new
         # Exact where all releases are of one kind; of a mixture the most of each, perhaps of two people.
-        mu_squared, pure, fits = paid[here].max(axis=0).tolist()
+        most: list[float] = paid[here].max(axis=0).tolist()
         kept = min(len(everybody), self._most)
         self._people, self._paid = everybody[:kept].copy(), paid[:kept].copy()
-        return mu_squared, pure, int(fits)
+        return most
 
     def note_fit(self, people: HasIds, events: tuple[Event, ...], delta: float, paid_by_ledger: bool) -> None:
         """After a fit: write it down, and warn where the same people have paid for others, and no ledger knows of it.
 
         ε is told at the fit's δ. A durable ledger keeps its own count: then there is no warning.
         """
-        mu_squared, pure, fits = self.note(people, events, fits=1)
+        *amounts, fits = self.note(people, events, fits=1)
         if fits < 2 or paid_by_ledger:
             return
-        gaussian = gaussian_epsilon(float(np.sqrt(mu_squared)), delta or SMALLEST_DELTA) if mu_squared else 0.0
-        at = f" at δ = {delta or SMALLEST_DELTA:g}" if mu_squared else ""
+        delta = delta or SMALLEST_DELTA
+        paid = {kind: amount for kind, amount in zip(MEASURES.values(), amounts, strict=True) if amount}
+        epsilon = sum(kind.epsilon_of_amount(Fraction(amount), delta) for kind, amount in paid.items())
+        at = "" if all(kind.pure for kind in paid) else f" at δ = {delta:g}"
         warnings.warn(
-            f"the same people (by their ids) were now fitted {fits} times in this process and have paid ε = {gaussian + pure:.4g}"
+            f"the same people (by their ids) were now fitted {fits:.0f} times in this process and have paid ε = {epsilon:.4g}"
             f"{at} together, and no ledger knows of it: every fit reads their rows, those of a search or a cross-validation, "
             "too. Search within one budget with commonground.tune, let a ledger pay (fit(…, ledger=…)), or try things out on "
             "made-up people with simulation_seed. See docs/scikit_learn.md.",

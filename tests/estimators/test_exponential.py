@@ -10,6 +10,7 @@ from scipy.stats import chisquare
 
 import commonground as cg
 from commonground.accounting.budgets import PureBudget
+from commonground.accounting.costs import PureCost
 from commonground.clipping.bounded import SCORE_UNIT
 from commonground.data.users import Block
 from commonground.errors import BudgetError, InputError
@@ -191,7 +192,7 @@ def test_the_budget_is_what_the_stages_cost(tmp_path: Any) -> None:
     model = cg.ExponentialSubspace(1, 1.0, n_candidates=50, n_stages=3).fit(users, ledger=people)
     assert [event.kind for event in model.billboard_.statement.events] == ["pure"] * 3
     assert model.billboard_.statement.epsilon_spent == pytest.approx(1.0, rel=1e-6)
-    assert float(people.account().charged_pure) == pytest.approx(1.0, rel=1e-6)
+    assert float(people.account().charged_in(PureCost)) == pytest.approx(1.0, rel=1e-6)
     with pytest.raises(BudgetError, match="asks for"):
         cg.ExponentialSubspace(1, 1.0).fit(users, ledger=people)
     with pytest.raises(BudgetError, match="simulated"):

@@ -10,9 +10,10 @@ import pytest
 
 import commonground as cg
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.costs import GaussianCost, PureCost, mu_of
 from commonground.accounting.events import Event, GaussianEvent, PureEvent, epsilon_spent, event_from_dict
 from commonground.errors import BudgetError
-from commonground.ledger import DurableLedger, LedgerError, Population, chain, releases
+from commonground.ledger import DurableLedger, LedgerError, Population, chain
 from commonground.ledger.account import Account
 from commonground.ledger.in_words import summary
 
@@ -52,20 +53,22 @@ def test_ten_times_a_tenth_is_one(address: str) -> None:
         assert summary(again(address).account())["epsilon_left"] == pytest.approx(left / 10, abs=1e-4)
     with pytest.raises(BudgetError, match="has ε = 0 left"):
         people.reserve(PureBudget(0.0001))
-    assert again(address).account().charged_pure == 1
+    assert again(address).account().charged_in(PureCost) == 1
 
 
 def test_reserved_in_full_and_given_back(address: str) -> None:
     people = opened(address, PureBudget(1.0))
     book = people.reserve(PureBudget(0.8))
     book.charge(pure(0.3))
-    assert again(address).account().booked_pure == Fraction(8, 10)
+    assert again(address).account().booked_in(PureCost) == Fraction(8, 10)
     with pytest.raises(BudgetError, match=r"hold ε = 0\.8"):
         people.reserve(PureBudget(0.5))
     with pytest.raises(BudgetError, match=r"costs ε = 0\.6, but ε = 0\.5 is left"):
         book.charge(pure(0.6))
     book.settle()
-    assert again(address).account().booked_pure == again(address).account().charged_pure == Fraction(3, 10)
+    assert (
+        again(address).account().booked_in(PureCost) == again(address).account().charged_in(PureCost) == Fraction(3, 10)
+    )
     people.reserve(PureBudget(0.7))
 
 
@@ -96,7 +99,7 @@ def test_the_two_kinds_are_not_mixed(address: str) -> None:
     assert "has ε = 0 left of ε = 4 at δ = 1e-06, for fits with δ = 0" in second.left_in_words()
     assert 3.9 < summary(first.account())["epsilon_left"] < 4.0
     held = second.account()
-    assert not held.affords(Fraction(1, 10**9), Fraction(0))
+    assert not held.affords(GaussianCost, Fraction(1, 10**9))
 
 
 def test_personal_budgets_count_for_pure_spending(address: str) -> None:
@@ -114,8 +117,8 @@ def test_a_choice_inside_a_gaussian_fit_costs_the_gaussian_that_covers_it(addres
             book.charge(pure(0.2))
         book.charge(gaussian(0.15))
     account = people.account()
-    assert account.charged_pure == 0
-    assert releases.mu_of(account.charged) == pytest.approx(math.hypot(0.12526, 0.15), rel=1e-3)
+    assert account.charged_in(PureCost) == 0
+    assert mu_of(account.charged) == pytest.approx(math.hypot(0.12526, 0.15), rel=1e-3)
     assert epsilon_spent([pure(0.1), gaussian(0.15)], 1e-6) <= account.epsilon_of(account.charged) <= 1.0
 
 
@@ -137,7 +140,7 @@ def test_what_cannot_be_accounted_for_is_refused(tmp_path: Any, bad: Any, messag
     book = people.reserve(PureBudget(0.5))
     with pytest.raises(BudgetError, match=message):
         book.charge(bad)
-    assert people.account().charged_pure == 0
+    assert people.account().charged_in(PureCost) == 0
 
 
 @pytest.mark.parametrize(
@@ -159,7 +162,7 @@ def test_a_reader_doubts_what_does_not_add_up(tmp_path: Any, change: dict[str, A
     for body, hash_ in people.events()[:2]:
         account = chain.follow(account, body, hash_)
     line = json.loads(people.events()[2][0])
-    assert followed(account, line).charged_pure == Fraction(1, 10)
+    assert followed(account, line).charged_in(PureCost) == Fraction(1, 10)
     line["event"].update(change)
     with pytest.raises(LedgerError, match="cannot be understood"):
         followed(account, line)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from commonground.accounting.budgets import Budget
+from commonground.accounting.costs import cost_of
 from commonground.accounting.events import GaussianEvent, epsilon_spent
 from commonground.accounting.gaussian import gaussian_delta, gaussian_epsilon, gaussian_epsilons, gaussian_mus
 from commonground.accounting.personal import PersonalBudgets
 from commonground.errors import InputError
 from commonground.ledger.digests import Directory, digests
-from commonground.ledger.releases import cost_of
 from commonground.ledger.shares import (
     STEPS,
     UNIT,

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from commonground.heads.kinds import ConvexHeads
+from commonground.losses import losses_of
 from made_boards import a_board
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "browser"))
@@ -34,7 +36,8 @@ console.log(JSON.stringify({ kept, coef: [...coef], intercept, answers: [...answ
 """
 
 
-def in_node(case: Case, folder: Path) -> dict[str, Any]:
+def in_node(case: Case, folder: Path, **heads: str) -> dict[str, Any]:
+    """What Node makes of a case; ``heads``: what the board says of its heads instead."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("there is no Node on this machine")
@@ -43,9 +46,10 @@ def in_node(case: Case, folder: Path) -> dict[str, Any]:
     (folder / "package.json").write_text('{"type": "module"}', encoding="utf-8")
     (folder / "run.js").write_text(RUN, encoding="utf-8")
     text = case.board.page_text(case.item)
-    document = text.split('id="board-data">')[1].split("</script>")[0]
+    document = json.loads(text.split('id="board-data">')[1].split("</script>")[0])
+    document["heads"] |= heads
     given = {
-        "document": json.loads(document),
+        "document": document,
         "rows": _rows(case.board.features_of(case.X)),
         "labels": np.asarray(case.board._labels(case.y)).tolist(),
         "asked": _rows(case.board.features_of(case.Z)),
@@ -71,6 +75,10 @@ OTHERS = {
         replace(posterior(local_choice=True, sharing_pays=False), mean=np.arange(6.0)), 20
     ),
     "a ridge board": lambda: numbers(a_board(NAMES), 12),
+    **{
+        f"convex heads, {loss}": lambda loss=loss: numbers(replace(a_board(NAMES), head_kind=ConvexHeads(loss)), 12)  # type: ignore[misc]
+        for loss in losses_of("convex")
+    },
 }
 SLOW = {"50,000 rows"}
 
@@ -97,3 +105,10 @@ def test_whoever_is_asked_about_keeps_what_python_keeps(tmp_path: Path) -> None:
 def test_with_many_rows_a_little_better_is_enough(tmp_path: Path) -> None:
     """60 rows: her own model is better by more than 1 + 2/√60, and by less than 1 + 8/√60."""
     assert in_node(OTHERS["many rows, a model of her own a little better"](), tmp_path)["kept"] == "own"
+
+
+@pytest.mark.parametrize("heads", [{"kind": "splines"}, {"loss": "toString"}])
+def test_heads_that_the_page_does_not_know_are_refused(heads: dict[str, str], tmp_path: Path) -> None:
+    """Not made by what is next to them."""
+    with pytest.raises(AssertionError, match=f"“{next(iter(heads.values()))}”, which this page cannot make"):
+        in_node(OTHERS["convex heads, huber"](), tmp_path, **heads)

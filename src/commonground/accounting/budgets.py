@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from commonground.accounting.costs import GaussianCost, PureCost
 from commonground.accounting.gaussian import epsilon_within, gaussian_mu
 from commonground.errors import InputError, PrivacyWarning
 
@@ -49,6 +50,11 @@ class Budget:
     def mu(self) -> float:
         """The Gaussian-DP parameter of the whole budget."""
         return gaussian_mu(self.epsilon, self.delta)
+
+    @property
+    def whole(self) -> GaussianCost:
+        """All of it, as what a ledger books."""
+        return GaussianCost(self.mu)
 
     def after(self, mu: float) -> "Budget":
         """What is left at the same δ once Gaussian releases have cost μ; rounded down.
@@ -116,6 +122,11 @@ class PureBudget:
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
         object.__setattr__(self, "epsilon", float(self.epsilon))
+
+    @property
+    def whole(self) -> PureCost:
+        """All of it, as what a ledger books."""
+        return PureCost(self.epsilon)
 
     def split(self, shares: Mapping[str, float]) -> dict[str, float]:
         """ε for each named share; rounded down, so that together they stay within the budget.

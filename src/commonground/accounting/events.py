@@ -10,22 +10,21 @@ Each kind of event is a dataclass that answers for itself:
     charged()       what a ledger writes down of it
     noise           what people are told of it; ``chooses``: one of its entries is published, not all of them
 
-A new kind joins ``Event`` and ``EVENTS``; unless its cost has a closed form in ``epsilon_spent``, its loss is all the
-accounting needs. The type checker finds the answer that it lacks.
+A new kind joins ``Event`` and ``EVENTS``; the type checker finds the answer that it lacks. Where costs add up in a measure that
+is not there yet, it is a class in ``costs.py``.
 """
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any, ClassVar, Self
 
-from commonground.accounting.costs import BaseEvent, Cost, StepKind, is_size
-from commonground.accounting.gaussian import compose, gaussian_dominating, gaussian_epsilon
-from commonground.accounting.sampled import REPLACE, SampledGaussianEvent, epsilon_of_steps
+from commonground.accounting.base_event import BaseEvent
+from commonground.accounting.costs import GaussianCost, PureCost, epsilon_of_mixture, is_size, kind_of
+from commonground.accounting.costs import epsilon_by_pld as epsilon_by_pld
+from commonground.accounting.gaussian import gaussian_dominating
+from commonground.accounting.sampled import REPLACE, SampledGaussianEvent
 from commonground.accounting.selection import RepeatedSelectionEvent
-from commonground.errors import BudgetError
 
 
 @dataclass(frozen=True)
@@ -59,8 +58,8 @@ class GaussianEvent(BaseEvent):
     simulated: bool
 
     @property
-    def cost(self) -> Cost:
-        return Cost(mu=self.mu)
+    def cost(self) -> GaussianCost:
+        return GaussianCost(self.mu)
 
     @property
     def supported(self) -> bool:
@@ -124,8 +123,8 @@ class PureEvent(BaseEvent):
     simulated: bool
 
     @property
-    def cost(self) -> Cost:
-        return Cost(epsilon=self.epsilon)
+    def cost(self) -> PureCost:
+        return PureCost(self.epsilon)
 
     @property
     def supported(self) -> bool:
@@ -217,9 +216,9 @@ def event_from_dict(document: Mapping[str, Any]) -> Event:
 def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     """The ε of all these releases together at δ, rounded up.
 
-    Gaussian releases compose exactly, and pure ones by addition. The ε of a mixture is the smaller of two true bounds: the
-    Gaussian part's ε plus all pure ε, and what the composed privacy loss distributions say. Equal sampled steps are counted,
-    so n at once cost what n one by one cost.
+    Releases of one kind of cost compose as that kind says: Gaussian ones exactly, pure ones by addition, equal sampled steps by
+    their number, so n at once cost what n one by one cost. The ε of a mixture is the smaller of two true bounds
+    (``costs.epsilon_of_mixture``).
 
     Parameters
     ----------
@@ -233,63 +232,5 @@ def epsilon_spent(events: Iterable[Event], delta: float) -> float:
     float
     """
     events = tuple(events)
-    costs = [event.cost for event in events]
-    if any(cost.repeated for cost in costs):
-        if len(events) > 1:
-            raise BudgetError(
-                "the best of a random number of fits does not add up with other releases: it needs its own budget."
-            )
-        return epsilon_by_pld(events, delta) if delta > 0 else math.inf
-    if any(cost.steps for cost in costs):
-        return _epsilon_of_sampled(events, delta)
-    mu = compose(cost.mu for cost in costs)
-    if not any(cost.epsilon for cost in costs):
-        return gaussian_epsilon(mu, delta) if delta > 0 or not mu else math.inf
-    added = math.fsum(cost.epsilon for cost in costs)
-    if len(events) == 1:
-        return added
-    if delta == 0:
-        return math.nextafter(added, math.inf) if all(cost.epsilon for cost in costs) else math.inf
-    added = math.nextafter(added + gaussian_epsilon(mu, delta), math.inf)
-    return min(added, epsilon_by_pld(events, delta))
-
-
-def _epsilon_of_sampled(events: tuple[Event, ...], delta: float) -> float:
-    if not all(event.cost.steps for event in events):
-        raise BudgetError("sampled and other releases do not add up: give each kind a ledger of its own.")
-    if len(units := {event.unit or "not named" for event in events}) > 1:
-        raise BudgetError(
-            f"releases that protect different units ({', '.join(sorted(units))}) do not add up: each needs its own ledger."
-        )
-    if len({event.relation for event in events}) > 1:
-        raise BudgetError(
-            "releases under different neighbouring relations do not add up: each relation needs a ledger of its own."
-        )
-    steps: Counter[StepKind] = Counter()
-    for event in events:
-        steps.update(event.cost.steps)
-    return epsilon_of_steps(steps, delta) if delta > 0 else math.inf
-
-
-def epsilon_by_pld(events: Iterable[Event], delta: float) -> float:
-    """The same by dp-accounting's privacy loss distributions: slower, and independent of our formulas.
-
-    Sensitivities are already those under *replacement*, so the losses are composed as they are: under its REPLACE_ONE
-    relation dp-accounting would double a Gaussian's sensitivity a second time. Its estimates are pessimistic.
-
-    Parameters
-    ----------
-    events : iterable of Event
-        Releases on the same people.
-    delta : float
-        Above 0.
-
-    Returns
-    -------
-    float
-    """
-    events = tuple(events)
-    if not events:
-        return 0.0
-    together = reduce(lambda one, other: one.compose(other), (event.loss() for event in events))
-    return float(together.get_epsilon_for_delta(delta))
+    kind = kind_of(events)
+    return epsilon_of_mixture(events, delta) if kind is None else kind.epsilon_of(events, delta)

@@ -14,15 +14,46 @@ groups, kε and k·e^{kε}·δ.
 
 import functools
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
-from commonground.accounting.costs import BaseEvent, Cost, StepKind
+from commonground.accounting.base_event import BaseEvent
+from commonground.accounting.costs import Cost
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import BudgetError
 
 ADD_OR_REMOVE, REPLACE = "add-or-remove-one", "replace-one"
+StepKind = tuple[float, float, str, int]  # sampling probability, noise multiplier, relation, group size
+
+
+@dataclass(frozen=True)
+class StepsCost(Cost):
+    """Of training on Poisson samples: steps of one kind are counted, and composed in the end."""
+
+    measure: ClassVar[str] = "steps"
+    alone: ClassVar[str] = "sampled and other releases do not add up: give each kind a ledger of its own."
+    steps: Mapping[StepKind, int]
+
+    @property
+    def amount(self) -> float:
+        return float(sum(self.steps.values()))
+
+    @classmethod
+    def epsilon_of(cls, events: Sequence[Any], delta: float) -> float:
+        if len(units := {event.unit or "not named" for event in events}) > 1:
+            raise BudgetError(
+                f"releases that protect different units ({', '.join(sorted(units))}) do not add up: each needs its own ledger."
+            )
+        if len({event.relation for event in events}) > 1:
+            raise BudgetError(
+                "releases under different neighbouring relations do not add up: each relation needs a ledger of its own."
+            )
+        steps: Counter[StepKind] = Counter()
+        for event in events:
+            steps.update(event.cost.steps)
+        return epsilon_of_steps(steps, delta) if delta > 0 else math.inf
 
 
 @dataclass(frozen=True)
@@ -43,9 +74,9 @@ class SampledGaussianEvent(BaseEvent):
     unit: str = ""  # whom it protects: "record", "user", "owner"; files from before it was recorded do not say
 
     @property
-    def cost(self) -> Cost:
-        return Cost(
-            steps={(self.sampling_probability, self.noise_multiplier, self.relation, self.group_size): self.steps}
+    def cost(self) -> "StepsCost":
+        return StepsCost(
+            {(self.sampling_probability, self.noise_multiplier, self.relation, self.group_size): self.steps}
         )
 
     @property

@@ -7,12 +7,14 @@ where dp-accounting's ``RepeatAndSelectDpEvent`` has to read it off the Rényi c
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from commonground.accounting.costs import BaseEvent, Cost, is_size
+from commonground.accounting.base_event import BaseEvent
+from commonground.accounting.costs import Cost, PureCost, is_size
 from commonground.accounting.gaussian import gaussian_delta
 from commonground.accounting.sampled import REPLACE
 from commonground.errors import BudgetError, InputError
@@ -91,6 +93,30 @@ class RepeatedSelection:
 
 
 @dataclass(frozen=True)
+class SelectionCost(Cost):
+    """Of the best of a random number of fits: it adds up with nothing."""
+
+    alone: ClassVar[str] = (
+        "the best of a random number of fits does not add up with other releases: it needs its own budget."
+    )
+    selection: RepeatedSelection
+
+    def in_tally(self, delta: float) -> PureCost:
+        """Its ε at δ, as if that were all."""
+        return PureCost(self.selection.epsilon(delta))
+
+    @classmethod
+    def epsilon_of(cls, events: Sequence[BaseEvent], delta: float) -> float:
+        if len(events) > 1:
+            raise BudgetError(cls.alone)
+        return float(events[0].loss().get_epsilon_for_delta(delta))
+
+    @classmethod
+    def composition(cls, delta: float) -> str:
+        return "by the bound for the best of a random number of fits (arXiv 2110.03620)"
+
+
+@dataclass(frozen=True)
 class RepeatedSelectionEvent(BaseEvent):
     """The best of a geometric number of repetitions, of fits with their scores; nothing else of them is published."""
 
@@ -112,7 +138,7 @@ class RepeatedSelectionEvent(BaseEvent):
     @property
     def cost(self) -> Cost:
         """What it takes from a budget: all of it, as it adds up with nothing."""
-        return Cost(repeated=True)
+        return SelectionCost(self.selection)
 
     @property
     def supported(self) -> bool:

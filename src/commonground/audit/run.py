@@ -118,11 +118,14 @@ def audit(
     ]
     error, delta = 1.0 - confidence, claim.delta
     claims = [of_run for side in sides for of_run in side.claims]
-    events = max(claims, key=lambda of_run: compose(event.cost.covering_mu for event in of_run))
+    if not all(event.cost.covering_mu for of_run in claims for event in of_run):
+        raise InputError(
+            "only what a Gaussian release covers is audited so. Poisson-sampled training adds or removes a unit; audit it by "
+            "commonground.audit.sampled."
+        )
+    events = max(claims, key=_mu_of)
     by_name = {event.name: event for of_run in claims for event in of_run}
-    if any(event.cost.steps for event in events):
-        raise InputError("Poisson-sampled training adds or removes a unit; audit it by commonground.audit.sampled.")
-    spent, pure = compose(event.cost.covering_mu for event in events), all(event.cost.epsilon for event in events)
+    spent, pure = _mu_of(events), all(event.cost.pure for event in events)
     claimed = min(epsilon_spent(events, 0.0 if pure else delta), claim.epsilon), spent
     scores, halved = (sides[0].whole, sides[1].whole), (sides[0].halved, sides[1].halved)
     whole_bound = _exact_too(lower_bound(*scores, delta, error / 2, threshold=0.0, pure=pure), scores, pure)
@@ -135,19 +138,22 @@ def audit(
     for name, event in by_name.items():
         with_target, without = (side.of_release(name, side.by_release) for side in sides)
         moved = np.concatenate([side.of_release(name, side.moved) for side in sides])
-        one_pure = bool(event.cost.epsilon)
+        one_pure = event.cost.pure
         bound = lower_bound(with_target, without, delta, error / 4 / len(by_name), threshold=0.0, pure=one_pure)
         power_of_one: float | None = None
         if one_pure:  # any outcome counts, drawn or not
             bound = replace(bound, epsilon=max(bound.epsilon, event.cost.epsilon * float(moved.max())))
             power_of_one = max(float(side.of_release(name, side.worst_halved).max()) for side in sides)
         reach, too_far = float(np.sqrt((moved**2).mean())), bool(moved.max() > 1.0 + 1e-9)
-        releases.append(
-            Line(name, epsilon_spent([event], delta), event.cost.covering_mu, bound, power_of_one, reach, too_far)
-        )
+        releases.append(Line(name, epsilon_spent([event], delta), _mu_of([event]), bound, power_of_one, reach, too_far))
     simulated, differing = all(event.simulated for event in events), sides[0].differing | sides[1].differing
     asked, lines = (pair.name, claim, n_runs, confidence, simulated), (whole, others, tuple(releases))
     return Report(*asked, *lines, scores, others_scores, pure, tuple(sorted(differing)))
+
+
+def _mu_of(events: list[Event]) -> float:
+    """μ of a Gaussian release that costs as much as all of these together, or more."""
+    return compose(event.cost.covering_mu or 0.0 for event in events)
 
 
 def _exact_too(bound: Bound, scores: tuple[np.ndarray, np.ndarray], pure: bool) -> Bound:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.costs import Cost, kind_of
 from commonground.accounting.events import Event, epsilon_spent, event_from_dict
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.files import _SPEND_SINCE
@@ -230,14 +231,7 @@ class Statement(BaseStatement):
 
     @property
     def _composition(self) -> str:
-        costs = [event.cost for event in self.events]
-        if any(cost.repeated for cost in costs):
-            return "by the bound for the best of a random number of fits (arXiv 2110.03620)"
-        if not any(cost.epsilon or cost.steps for cost in costs):
-            return "by exact Gaussian composition"
-        if all(cost.epsilon for cost in costs):
-            return "by addition of their ε" if self.delta == 0 else "by composition of pure ε"
-        return "by composition of their privacy loss distributions"
+        return (kind_of(self.events) or Cost).composition(self.delta)
 
     @property
     def _what(self) -> str:

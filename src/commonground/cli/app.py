@@ -16,6 +16,7 @@ from rich.table import Table as RichTable
 from commonground.cli import options
 from commonground.cli.lazy import loading, new_app, putting_off
 from commonground.cli.options import nothing_printed_yet, print_json_error, rank_in
+from commonground.defaults import DELTA, EPSILON, MODEL
 from commonground.errors import (
     CommongroundError,
     PrivacyWarning,
@@ -50,10 +51,10 @@ def train(
     label_range: options.LabelRange = None,
     item: options.ItemColumn = None,
     items: options.Items = None,
-    model: options.Model = "fedrep",
+    model: options.Model = MODEL,
     rank: options.Rank = None,
-    epsilon: options.Epsilon = 1.0,
-    delta: options.Delta = 1e-6,
+    epsilon: options.Epsilon = EPSILON,
+    delta: options.Delta = DELTA,
     budget: Annotated[
         str | None, typer.Option(help="Column with everybody's own ε, used instead of --epsilon; 0 takes no part.")
     ] = None,
@@ -71,7 +72,7 @@ def train(
     ledger: options.PayingLedger = None,
     population: options.PopulationName = None,
     engine: Annotated[
-        str, typer.Option(help="Who reads the rows: 'local', or 'ray' for Parquet on a cluster.")
+        str, typer.Option(help="Who reads the rows: 'local', or others, such as 'ray' for Parquet on a cluster.")
     ] = "local",
     address: Annotated[
         str | None, typer.Option(help="Ray cluster, for example 10.0.0.1:6379; without, all cores of this machine.")

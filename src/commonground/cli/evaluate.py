@@ -7,6 +7,7 @@ import typer
 
 from commonground.cli import options
 from commonground.cli.options import rank_in
+from commonground.defaults import DELTA, EPSILON, EVALUATION_EPSILON, MODEL
 from commonground.errors import InputError
 
 
@@ -32,12 +33,15 @@ def evaluate(
     schema: options.SchemaFile = None,
     label_range: options.LabelRange = None,
     item: options.ItemColumn = None,
-    model: options.Model = "fedrep",
+    model: options.Model = MODEL,
     rank: options.Rank = None,
     epsilon: Annotated[
-        float | None, typer.Option(help="Of a board: ε of this evaluation, 0.1 by default. Else of the model, 1.")
+        float | None,
+        typer.Option(
+            help=f"Of a board: ε of this evaluation, {EVALUATION_EPSILON:g} by default. Else of the model, {EPSILON:g}."
+        ),
     ] = None,
-    delta: options.Delta = 1e-6,
+    delta: options.Delta = DELTA,
     held_out: Annotated[
         float, typer.Option(help="Of a table alone: share of each person's rows no model sees.")
     ] = 0.25,
@@ -88,5 +92,5 @@ def evaluate(
     refuse_options_of_boards(first, {**of_boards, "--ledger": ledger, "--population": population}, out)
     assert out is not None
     people = {"user": user, "label": label, "features": features, "schema": schema, "label_range": label_range}
-    how = model, rank_in(rank), 1.0 if epsilon is None else epsilon, delta, held_out, seed
+    how = model, rank_in(rank), EPSILON if epsilon is None else epsilon, delta, held_out, seed
     run_evaluation(first, out, people, *how, as_json, app.to_people)

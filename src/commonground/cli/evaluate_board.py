@@ -13,9 +13,9 @@ from commonground.cli.options import given, pair, print_json, split
 from commonground.cli.tables import newcomers_in
 from commonground.cli.use import heads_in
 from commonground.data.ids import in_the_type_of, plain_list
+from commonground.defaults import EVALUATION_EPSILON
 from commonground.errors import InputError
 from commonground.evaluation import evaluate
-from commonground.evaluation.evaluate import DEFAULT_EPSILON
 
 if TYPE_CHECKING:
     from commonground.ledger import Population
@@ -65,7 +65,7 @@ def evaluate_board(
         people,
         kept,
         position,
-        epsilon=DEFAULT_EPSILON if asked.epsilon is None else asked.epsilon,
+        epsilon=EVALUATION_EPSILON if asked.epsilon is None else asked.epsilon,
         delta=asked.delta,
         ledger=payer,
         internal=asked.internal,

@@ -16,6 +16,7 @@ from rich.logging import RichHandler
 from commonground.cli import options
 from commonground.cli.ledger import population_for_training
 from commonground.cli.options import AsJson, LabelColumn, Table, UserColumn, print_json
+from commonground.defaults import DELTA, EPSILON, FIT_INTERCEPT, MODEL, RANK, SHARED_MEAN
 from commonground.errors import InputError
 from commonground.files import require_other_file
 
@@ -64,12 +65,12 @@ def server(
         ),
     ] = False,
     insecure: Annotated[bool, typer.Option("--insecure", help="Without TLS: for one machine only.")] = False,
-    rank: Rank = 2,
-    epsilon: options.Epsilon = 1.0,
-    delta: options.Delta = 1e-6,
-    model: Model = "fedrep",
-    intercept: Intercept = True,
-    shared_mean: SharedMean = True,
+    rank: Rank = RANK,
+    epsilon: options.Epsilon = EPSILON,
+    delta: options.Delta = DELTA,
+    model: Model = MODEL,
+    intercept: Intercept = FIT_INTERCEPT,
+    shared_mean: SharedMean = SHARED_MEAN,
     rounds: Rounds = 0,
     trust: Trust = "server",
     tolerate: Tolerate = 0,
@@ -167,7 +168,7 @@ def serve(
     epsilon: Annotated[
         float | None, typer.Option(help="For trust 'nodes': the most the server may learn about a person here.")
     ] = None,
-    delta: options.Delta = 1e-6,
+    delta: options.Delta = DELTA,
     port: Annotated[int, typer.Option(help="Local port of the SuperNode; 0 finds a free one.")] = 0,
     patience: Annotated[
         float, typer.Option(help="Seconds to go on trying while the server refuses this node and asks nothing.")
@@ -224,12 +225,12 @@ def simulate(
     nodes: Nodes = 4,
     user: UserColumn = None,
     label: LabelColumn = None,
-    rank: Rank = 2,
-    epsilon: options.Epsilon = 1.0,
-    delta: options.Delta = 1e-6,
-    model: Model = "fedrep",
-    intercept: Intercept = True,
-    shared_mean: SharedMean = True,
+    rank: Rank = RANK,
+    epsilon: options.Epsilon = EPSILON,
+    delta: options.Delta = DELTA,
+    model: Model = MODEL,
+    intercept: Intercept = FIT_INTERCEPT,
+    shared_mean: SharedMean = SHARED_MEAN,
     rounds: Rounds = 0,
     trust: Trust = "server",
     tolerate: Tolerate = 0,

@@ -15,6 +15,7 @@ from rich.table import Table
 from commonground.cli.lazy import loading
 from commonground.cli.ledger_people import Ledger, Name, ids_and_budgets, join, leave, person
 from commonground.cli.options import AsJson, answer, new_group, print_json
+from commonground.defaults import DELTA
 from commonground.errors import InputError, LedgerError, PrivacyWarning
 from commonground.files import PRIVATE, replacing
 from commonground.interrupts import before_the_end
@@ -33,7 +34,7 @@ def open_(
     ledger: Ledger,
     population: Name,
     epsilon: Annotated[float, typer.Option(help="Everything that may ever be spent on these people.")],
-    delta: Annotated[float, typer.Option(help="δ of that budget; well below 1 / number of people, or 0.")] = 1e-6,
+    delta: Annotated[float, typer.Option(help="δ of that budget; well below 1 / number of people, or 0.")] = DELTA,
     personal: Annotated[
         Path | None,
         typer.Option(help="Table with a smaller ε of their own for some people (columns user_id, epsilon)."),

@@ -1,4 +1,4 @@
-"""`train --model NAME`: the estimators by name. A new estimator is one line of ``MODELS``.
+"""`train --model NAME`: the estimators by name. A new estimator is one line of ``MODELS``; losses have their names of themselves.
 
 What the command line offers (``--rank``, ``--rounds``, …) goes to the estimators whose ``__init__`` has such a parameter; what
 was asked for and has no place there is an error, not silently dropped.
@@ -11,8 +11,10 @@ from importlib import import_module
 from typing import Any, Literal
 
 from commonground.data.population import Population
+from commonground.defaults import RANK
 from commonground.errors import InputError
 from commonground.estimators.checks import require_no_classes, several_classes
+from commonground.losses import NAMED_LOSSES
 
 OPTION_OF = {"fit_intercept": "--intercept", "n_rounds": "--rounds", "shared_mean": "--shared-mean"}  # others: --name
 
@@ -38,21 +40,19 @@ MODELS = {
         "commonground.estimators.fedrep:PrivateFedRep", "shared directions and own heads, for numbers"
     ),
     "altmin": ModelByName("commonground.estimators.altmin:PrivateAltMin", "the same by alternating minimisation"),
-    "huber": ModelByName(
-        "commonground.estimators.altmin:PrivateAltMin",
-        "the same for labels with outliers",
-        {"loss": "huber"},
-        heads_by_own_rows=True,
-    ),
+    **{
+        loss.name: ModelByName(
+            "commonground.estimators.altmin:PrivateAltMin",
+            loss.what,
+            {"loss": loss.name},
+            labels="two classes" if loss.log_odds else "numbers",
+            heads_by_own_rows=not loss.has_prior,
+        )
+        for loss in NAMED_LOSSES
+    },
     "classifier": ModelByName(
         "commonground.estimators.fedrep.classifier:PrivateFedRepClassifier",
         "for yes or no, or a category of several values",
-        labels="two classes",
-    ),
-    "logistic": ModelByName(
-        "commonground.estimators.altmin:PrivateAltMin",
-        "for yes or no, as log-odds",
-        {"loss": "logistic"},
         labels="two classes",
     ),
     "margin": ModelByName(
@@ -121,11 +121,11 @@ def opened(model: str, people: Population, asked: Mapping[str, Any], **settings:
 
 
 def default_rank(people: Population) -> int:
-    """Two directions, or as many as there can be: fewer than features.
+    """``RANK`` directions, or as many as there can be: fewer than features.
 
     Where categories are still to be discovered, only the other features count: perhaps nothing is found.
     """
-    return max(0, min(2, people.n_features - 1))
+    return max(0, min(RANK, people.n_features - 1))
 
 
 def _bounds(people: Population, epsilon: float) -> dict[str, Any]:

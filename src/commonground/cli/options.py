@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from commonground.defaults import ALTMIN_ROUNDS, FEDREP_ROUNDS, FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.errors import InputError
+from commonground.losses import NAMED_LOSSES
 
 Table = Annotated[Path, typer.Argument(help="CSV or Parquet file (or a folder of Parquet files), one row per example.")]
 AnyTable = Annotated[
@@ -38,18 +40,30 @@ LabelRange = Annotated[
 Model = Annotated[
     str,
     typer.Option(
-        help="fedrep, altmin, huber, classifier, logistic, margin, subspace, single, level, ridge, own, nonprivate."
+        help=f"fedrep, altmin, {', '.join(loss.name for loss in NAMED_LOSSES)}, classifier, margin, subspace, single, level, "
+        "ridge, own, nonprivate."
     ),
 ]
 Rank = Annotated[
-    str | None, typer.Option(help="Number of shared directions, or 'auto' to read it off the data; 2 if there is room.")
+    str | None,
+    typer.Option(help=f"Number of shared directions, or 'auto' to read it off the data; {RANK} if there is room."),
 ]
 Epsilon = Annotated[float, typer.Option(help="Privacy budget ε of everything that is published.")]
 Delta = Annotated[float, typer.Option(help="Privacy budget δ; well below 1 / number of people.")]
-Intercept = Annotated[bool | None, typer.Option(help="Give each person an intercept of her own; yes by default.")]
-SharedMean = Annotated[bool | None, typer.Option(help="Release a shared linear model first; yes by default.")]
+YES_OR_NO = {True: "yes", False: "no"}
+Intercept = Annotated[
+    bool | None,
+    typer.Option(help=f"Give each person an intercept of her own; {YES_OR_NO[FIT_INTERCEPT]} by default."),
+]
+SharedMean = Annotated[
+    bool | None, typer.Option(help=f"Release a shared linear model first; {YES_OR_NO[SHARED_MEAN]} by default.")
+]
 Rounds = Annotated[
-    int | None, typer.Option(help="Gradient rounds; by default fedrep decides (7 to 18), altmin takes 16.")
+    int | None,
+    typer.Option(
+        help=f"Gradient rounds; by default fedrep decides ({FEDREP_ROUNDS[0]} to {FEDREP_ROUNDS[1]}), altmin takes "
+        f"{ALTMIN_ROUNDS}."
+    ),
 ]
 Items = Annotated[
     Path | None, typer.Option(help="With --item: text file of all items there are, one a line; the catalogue.")

@@ -18,6 +18,7 @@ from rich.table import Table as RichTable
 
 from commonground import plots
 from commonground.cli.options import AsJson, Board, Delta, print_json
+from commonground.defaults import DELTA
 from commonground.errors import InputError
 
 SIMULATED = 4000  # people at most; for more, the noise is made as much smaller as it would be among them
@@ -54,7 +55,7 @@ def plan(
     billboard: Board,
     out: Annotated[Path, typer.Option("--out", help="Folder for the table (CSV) and the figure (PNG and SVG).")],
     epsilon: Annotated[float, typer.Option(help="ε for a whole year of refits together.")] = 1.0,
-    delta: Delta = 1e-6,
+    delta: Delta = DELTA,
     people: Annotated[
         int | None, typer.Option(help="How many there will be; as many as the board has, by default.")
     ] = None,

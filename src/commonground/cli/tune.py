@@ -8,6 +8,7 @@ import typer
 from commonground.cli import options
 from commonground.cli.lazy import loading
 from commonground.cli.options import print_json
+from commonground.defaults import DELTA, EPSILON, MODEL
 from commonground.errors import InputError
 
 OPTION = {
@@ -17,9 +18,7 @@ OPTION = {
 
 
 def tune(
-    table: Annotated[
-        str, typer.Argument(help="CSV or Parquet file, or a folder of Parquet files; one row per example.")
-    ],
+    table: options.AnyTable,
     out: Annotated[Path, typer.Option("--out", help="Folder for the winner's billboard.")],
     try_: Annotated[
         list[str],
@@ -34,9 +33,9 @@ def tune(
     label_range: options.LabelRange = None,
     item: options.ItemColumn = None,
     items: options.Items = None,
-    model: options.Model = "fedrep",
-    epsilon: options.Epsilon = 1.0,
-    delta: options.Delta = 1e-6,
+    model: options.Model = MODEL,
+    epsilon: options.Epsilon = EPSILON,
+    delta: options.Delta = DELTA,
     refit: Annotated[
         bool | None, typer.Option(help="Fit the winner again with most of the budget; else what is better.")
     ] = None,

@@ -25,6 +25,10 @@ from commonground.errors import InputError, TableWarning
 if TYPE_CHECKING:
     from commonground.data.users import Users
 
+# Who may read rows in place of this process: its name, an extra of the package, and the module whose ``users_of_files`` opens
+# tables. These modules know this room, so they are looked up by name.
+ENGINES = {"ray": "commonground.engines.ray"}
+
 
 def users_of_arrays(
     users_class: "type[Users]",
@@ -120,21 +124,21 @@ def users_of_table(
         if engine != "local":
             raise InputError("item= is read on this machine only; leave out engine=.")
         return _users_of_items(users_class, source, user, label, features, item, items, budget)
-    if engine not in ("local", "ray"):
-        raise InputError(f"engine must be 'local' or 'ray', got {engine!r}.")
+    if engine != "local" and engine not in ENGINES:
+        raise InputError(f"engine must be {' or '.join(map(repr, ('local', *ENGINES)))}, got {engine!r}.")
     if engine == "local" and address is not None:
         raise InputError(f"address={address!r} is a Ray cluster's. Pass engine='ray' with it.")
     if max_memory < 1:
         raise InputError(f"max_memory must be a positive number of bytes, got {max_memory!r}.")
-    if engine == "ray":
+    if engine in ENGINES:
         try:
-            ray = import_module("commonground.engines.ray")  # a room that knows this one
+            reader = import_module(ENGINES[engine])
         except ModuleNotFoundError as missing:
             raise InputError(
-                f"engine='ray' needs {missing.name}: pip install 'commonground[ray]', here and on all nodes."
+                f"engine={engine!r} needs {missing.name}: pip install 'commonground[{engine}]', here and on all nodes."
             ) from None
         kept = {"budget": budget, "max_memory": max_memory, "scratch": scratch}
-        return ray.users_on_ray(source, user, label, features, **kept, address=address, verbose=verbose)
+        return reader.users_of_files(source, user, label, features, **kept, address=address, verbose=verbose)
     folder, all_others = Scratch(scratch), features is None
     try:
         if budget is not None and features is None:

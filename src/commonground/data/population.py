@@ -6,7 +6,7 @@ a function ``of(block)``, and gets its sum over all people. So the question can 
 
 from collections.abc import Callable, Iterable, Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, Self, TypeVar
 
 import numpy as np
@@ -48,6 +48,11 @@ class Block:
     @property
     def person_weights(self) -> np.ndarray:
         return np.ones(self.n_users) if self.weights is None else self.weights
+
+    @property
+    def signed(self) -> "Block":
+        """The same people; labels are 1 where they are above zero, else −1."""
+        return replace(self, y=np.where(self.y > 0, 1.0, -1.0).astype(self.y.dtype))
 
     @property
     def for_kernels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

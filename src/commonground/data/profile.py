@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from commonground.data.csv import read_csv_as_text
 from commonground.data.encoding import as_cells, cells_and_gaps, encoded_column
 from commonground.data.schema_column import NO, YES, Column
-from commonground.data.sources import ParquetSource, is_path
-from commonground.data.tables import column_names, comes_from, is_parquet, table_files
+from commonground.data.sources import is_path
+from commonground.data.tables import column_names, comes_from, first_cells
 from commonground.data.written import MOST_VALUES, meant_as
 
 MOST_ROWS = 1_000_000  # looked at
@@ -62,12 +61,7 @@ def raw_table(source: Any) -> dict[str, Any]:
     """All columns, cells of a CSV as they are written."""
     names = column_names(source)
     if is_path(source):
-        paths, files = table_files(source)
-        if is_parquet(paths[0]):
-            batches = ParquetSource(paths, files).batches(names, 2**16)
-            table = pa.Table.from_batches([batch for batch, _ in zip(batches, range(MOST_ROWS // 2**16), strict=False)])
-        else:
-            table = read_csv_as_text(paths[0], names, names[0])
+        table = first_cells(source, names, MOST_ROWS)
         return {name: table.column(name).slice(0, MOST_ROWS) for name in names}
     if comes_from(source, "pandas", "DataFrame"):
         return {name: as_cells(source.iloc[:MOST_ROWS, place]) for place, name in enumerate(names)}

@@ -174,6 +174,15 @@ def open_path(
     return Table(ParquetSource([csv_to_parquet(path, columns, guessed, scratch.folder / CSV_COPY)]), columns)
 
 
+def first_cells(source: PathLike, names: list[str], n_rows: int) -> pa.Table:
+    """About so many rows of a file, or more; cells of a CSV as they are written."""
+    paths, files = table_files(source)
+    if not is_parquet(paths[0]):
+        return read_csv_as_text(paths[0], names, names[0])
+    batches = ParquetSource(paths, files).batches(names, 2**16)
+    return pa.Table.from_batches([batch for batch, _ in zip(batches, range(n_rows // 2**16), strict=False)])
+
+
 def is_parquet(path: Path) -> bool:
     """By its name, as all formats are told apart; else it is a CSV."""
     return path.suffix.lower() == ".parquet"

@@ -173,9 +173,10 @@ class Users(Population):
             row groups that are not large, is read as it is; other files through a copy under ``scratch``.
         scratch : path or None, default=None
             Where that copy lies; it is removed with the object. None: the system's temporary folder.
-        engine : {"local", "ray"}, default="local"
-            "ray" leaves the rows of Parquet files to the workers of a Ray cluster: every fit asks them for sums, and has neither
-            rows nor heads itself. ``max_memory`` is then for each worker, and all nodes must see the files and ``scratch``.
+        engine : str, default="local"
+            Who reads the rows in place of this process, one of ``data.opening.ENGINES``: "ray" leaves those of Parquet files to
+            the workers of a Ray cluster: every fit asks them for sums, and has neither rows nor heads itself. ``max_memory`` is
+            then for each worker, and all nodes must see the files and ``scratch``.
         address : str or None, default=None
             Of the Ray cluster. None: one on this machine, with all its cores.
         verbose : bool, default=False

@@ -306,7 +306,7 @@ def elsewhere(what: str) -> InputError:
     )
 
 
-def users_on_ray(
+def users_of_files(
     source: Any, user: str, label: str, features: Sequence[str] | None, *, budget: str | None, max_memory: int,
     scratch: PathLike | None, address: str | None, verbose: bool,
 ) -> RemoteUsers:  # fmt: skip

@@ -23,7 +23,7 @@ from commonground.estimators.capabilities import CAPABILITIES, asked_of, require
 from commonground.estimators.checkpoints import Checkpoint, description_of
 from commonground.estimators.checks import as_users, check_budget, require_no_classes
 from commonground.estimators.discovery import discovered, require_discoverable
-from commonground.estimators.docstrings import with_attributes_of
+from commonground.estimators.docstrings import completed
 from commonground.estimators.evaluated import Evaluated
 from commonground.estimators.own_budgets import booked_for_each, personal_budgets
 from commonground.estimators.scales import (
@@ -89,7 +89,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        cls.__doc__ = with_attributes_of(PersonalModel, cls.__doc__)
+        cls.__doc__ = completed(cls, PersonalModel)
 
     def fit(
         self,

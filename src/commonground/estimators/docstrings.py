@@ -1,27 +1,42 @@
-"""What all estimators learn is told once, in the docstring of their base, and stands in the docstring of each."""
+"""Docstrings of estimators say what stands elsewhere once: defaults that their signatures name, what all estimators learn."""
 
 import inspect
 import re
 
-_HEADING = "Attributes\n----------\n"
-# What comes behind it, as in scikit-learn
+_PARAMETERS, _ATTRIBUTES = "Parameters\n----------\n", "Attributes\n----------\n"
+# What comes behind them, as in scikit-learn
 _AFTERWARDS = re.compile(r"^(Notes\n-----|Examples\n--------)$", re.MULTILINE)
 
 
-def with_attributes_of(base: type, docstring: str | None) -> str | None:
-    """The docstring with the attributes of the base, which end the base's, behind its own; what it says of one itself holds.
+def completed(cls: type, base: type) -> str | None:
+    """The docstring of ``cls`` with the defaults of its signature, where it tells none of a parameter, and what ``base`` learns.
 
-    None where Python runs without docstrings.
+    The base's attributes, which end its docstring, come behind its own; what it says of one itself holds. None where Python
+    runs without docstrings.
     """
-    if docstring is None or base.__doc__ is None:
-        return docstring
-    text = inspect.cleandoc(docstring)
+    if cls.__doc__ is None or base.__doc__ is None:
+        return cls.__doc__
+    text = inspect.cleandoc(cls.__doc__)
     after = _AFTERWARDS.search(text)
     before, rest = (text, "") if after is None else (text[: after.start()], text[after.start() :])
-    head, _, own = before.rstrip().partition(_HEADING)
-    shared = inspect.cleandoc(base.__doc__).partition(_HEADING)[2]
+    head, _, own = before.rstrip().partition(_ATTRIBUTES)
+    said, heading, parameters = head.partition(_PARAMETERS)
+    shared = inspect.cleandoc(base.__doc__).partition(_ATTRIBUTES)[2]
     told = "\n".join((_entries(shared) | _entries(own)).values())
-    return f"{head.rstrip()}\n\n{_HEADING}{told}\n\n{rest}".rstrip() + "\n"
+    return f"{said}{heading}{_with_defaults(cls, parameters.rstrip())}\n\n{_ATTRIBUTES}{told}\n\n{rest}".rstrip() + "\n"
+
+
+def _with_defaults(cls: type, parameters: str) -> str:
+    """Such as ``epsilon, delta : float`` with ``, default=1.0 and 1e-6`` behind it."""
+    values = {one.name: one.default for one in inspect.signature(cls).parameters.values()}
+
+    def completed_line(entry: re.Match[str]) -> str:
+        defaults = [values.get(name, inspect.Parameter.empty) for name in entry[1].split(", ")]
+        if "default=" in entry[0] or inspect.Parameter.empty in defaults:
+            return entry[0]
+        return f"{entry[0]}, default={' and '.join(repr(value).replace('e-0', 'e-') for value in defaults)}"
+
+    return re.sub(r"^(\w.*?) : .*$", completed_line, parameters, flags=re.MULTILINE)
 
 
 def _entries(section: str) -> dict[str, str]:

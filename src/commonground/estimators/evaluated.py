@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 from commonground.accounting.personal import PersonalBudgets
 from commonground.billboard.board import Billboard
 from commonground.data.ids import plain_list
+from commonground.defaults import DELTA, EVALUATION_EPSILON
 from commonground.estimators.capabilities import require
 from commonground.estimators.checks import as_users
 from commonground.evaluation import Evaluation, evaluate
@@ -30,8 +31,8 @@ class Evaluated:
         y: Any = None,
         users: Any = None,
         *,
-        epsilon: float = 0.1,
-        delta: float = 1e-6,
+        epsilon: float = EVALUATION_EPSILON,
+        delta: float = DELTA,
         ledger: Ledger | SharedLedger | None = None,
         internal: bool = False,
         confidence: float = 0.95,

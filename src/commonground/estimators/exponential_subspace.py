@@ -8,6 +8,7 @@ import numpy as np
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.defaults import EPSILON, FIT_INTERCEPT
 from commonground.errors import InputError, check_count, check_parameters, check_size
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
@@ -50,7 +51,7 @@ class ExponentialSubspace(PersonalModel):
     ----------
     rank : int, default=1
         k, the number of shared directions; fewer than the features.
-    epsilon : float, default=1.0
+    epsilon : float
         The budget for everything that is published, per person; δ is 0.
     recipe : {"default", "paper"}, default="default"
         "default" (a zoom: several stages, each choosing among candidates around the last choice), or "paper" (one choice, from
@@ -72,7 +73,7 @@ class ExponentialSubspace(PersonalModel):
         L_f, C and ξ of ``loss="huber"``: projected features Uᵀx are clipped to L_f and heads bounded by C while the subspace is
         chosen; beyond ξ the loss grows by ξ for each unit. Public. The noise of the choice is proportional to ξ L_f C: values
         far above what labels and features need cost accuracy, and no labels, however large, cost privacy.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own (local, free; not with ``recipe="paper"``).
     keep_heads : bool, default=True
         Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
@@ -119,7 +120,7 @@ class ExponentialSubspace(PersonalModel):
     def __init__(
         self,
         rank: int = 1,
-        epsilon: float = 1.0,
+        epsilon: float = EPSILON,
         *,
         recipe: str = "default",
         candidates: "str | Billboard" = "random",
@@ -131,7 +132,7 @@ class ExponentialSubspace(PersonalModel):
         feature_clip: float = 10.0,
         head_bound: float = 2.0,
         slope: float = 1.0,
-        fit_intercept: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
         keep_heads: bool = True,
         candidate_seed: int = 0,
         simulation_seed: int | None = None,

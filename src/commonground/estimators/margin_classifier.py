@@ -8,6 +8,7 @@ import numpy as np
 from commonground.accounting.budgets import PureBudget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.defaults import EPSILON
 from commonground.errors import InputError, check_count, check_parameters, check_size
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
@@ -42,7 +43,7 @@ class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc
     ----------
     rank : int, default=1
         k, the number of shared directions; at most the projected dimensions.
-    epsilon : float, default=1.0
+    epsilon : float
         The budget for everything that is published, per person; δ is 0.
     recipe : {"default", "paper"}, default="default"
         "default" (a zoom over several stages on all rows, ridge heads), or "paper" (one choice from the first half of each
@@ -104,7 +105,7 @@ class PrivateMarginClassifier(ClassAnswers, PersonalModel):  # type: ignore[misc
     def __init__(
         self,
         rank: int = 1,
-        epsilon: float = 1.0,
+        epsilon: float = EPSILON,
         *,
         recipe: str = "default",
         margin: float = 0.1,

@@ -13,6 +13,7 @@ from commonground.billboard.statement import Statement
 from commonground.clipping.grid import lower_edge
 from commonground.clipping.sums import SizeCounts
 from commonground.data.population import Population
+from commonground.defaults import FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.denoise.spectra import without_single_features
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_rank
@@ -46,11 +47,11 @@ class NonPrivateFedRep(PersonalModel):
 
     Parameters
     ----------
-    rank : int, default=2
+    rank : int
         k, the number of shared directions; fewer than the features. 0: a shared model and own intercepts.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own.
-    shared_mean : bool, default=True
+    shared_mean : bool
         Learn a shared linear model w₀, too.
     max_iterations : int, default=300
         Steps on the likelihood; it ends sooner when the noise rests.
@@ -72,10 +73,10 @@ class NonPrivateFedRep(PersonalModel):
 
     def __init__(
         self,
-        rank: int = 2,
+        rank: int = RANK,
         *,
-        fit_intercept: bool = True,
-        shared_mean: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
+        shared_mean: bool = SHARED_MEAN,
         max_iterations: int = 300,
         user: Any = None,
     ) -> None:

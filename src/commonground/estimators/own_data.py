@@ -8,6 +8,7 @@ from commonground.accounting.events import Event
 from commonground.billboard.board import Billboard
 from commonground.billboard.statement import Statement
 from commonground.data.population import Block, Population
+from commonground.defaults import FIT_INTERCEPT
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.gate import Gate
@@ -26,7 +27,7 @@ class OwnDataOnly(PersonalModel):
         What the coefficients are pulled to. None: zero; nothing is shared and no budget is needed. A ``Billboard``: its shared
         mean, for example that of a private ``SingleModel``. "pooled": the least-squares model of all rows together, which is
         **not private**; a strong baseline all the same.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own.
     user : str or int, default=None
         The column of X that says whose row it is: then ``fit``, ``predict`` and ``score`` need no ``users=``.
@@ -40,7 +41,7 @@ class OwnDataOnly(PersonalModel):
     """
 
     def __init__(
-        self, towards: "Billboard | str | None" = None, *, fit_intercept: bool = True, user: Any = None
+        self, towards: "Billboard | str | None" = None, *, fit_intercept: bool = FIT_INTERCEPT, user: Any = None
     ) -> None:
         self.towards = towards
         self.fit_intercept = fit_intercept

@@ -15,6 +15,7 @@ from commonground.clipping.ridge import bounded_ridge
 from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.data.users import Users
+from commonground.defaults import DELTA, FIT_INTERCEPT
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.checks import check_budget
@@ -35,7 +36,6 @@ DEPARTURES = (
     "L2-Laplace noise comes from a floating-point sampler over the operating system's entropy, rounded to a grid.",
 )
 METHODS = ("reweight", "sample", "uniform", "statistics", "descent")
-DEFAULT_DELTA = 1e-6  # of "statistics" and "descent"
 # "statistics": chosen on simulated populations by benchmarks/ridge_statistics.py, see docs/personal_budgets.md
 CONSTANT = 0.5  # the coordinate of the intercept, beside features within ±1/2
 LABEL_SCALE = 1.6  # of the label's coordinate, in units of the features' largest norm
@@ -67,14 +67,14 @@ class PersonalBudgetRidge(PersonalModel):
         Everybody's ε: a mapping from person to ε, one for each person in the order of ``users.ids`` (of the rows, where each row
         is a person), or one number. A person with 0 takes no part. None: those of the table.
     delta : float or None, default=None
-        Of "statistics" and "descent"; None means 1e-6. 0 is pure ε with L2-Laplace noise, for "statistics". The other methods
-        have δ = 0.
+        Of "statistics" and "descent"; None means that of ``PrivateFedRep``. 0 is pure ε with L2-Laplace noise, for
+        "statistics". The other methods have δ = 0.
     threshold : {"max", "mean"} or float, default="max"
         Of "sample": "max" or "mean" of the budgets, or a number.
     coefficient_bound : float or None, default=None
         P3's B for "reweight", "sample" and "uniform": a public bound on ‖θ‖ in scaled units, kept to by solving within that
         ball. None: the length that no ridge solution exceeds.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Shared, as one more feature that is always 1.
     simulation_seed : int or None, default=None
         Repeatable noise for experiments; not private.
@@ -121,7 +121,7 @@ class PersonalBudgetRidge(PersonalModel):
         *,
         threshold: str | float = "max",
         coefficient_bound: float | None = None,
-        fit_intercept: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
         simulation_seed: int | None = None,
         user: Any = None,
     ) -> None:
@@ -162,7 +162,7 @@ class PersonalBudgetRidge(PersonalModel):
         if self.method not in METHODS:
             raise InputError(f"method of PersonalBudgetRidge must be one of {', '.join(METHODS)}, got {self.method!r}.")
         gaussian = self.method in ("statistics", "descent")
-        delta = 0.0 if not gaussian else DEFAULT_DELTA if self.delta is None else self.delta
+        delta = 0.0 if not gaussian else DELTA if self.delta is None else self.delta
         if delta != 0.0 or self.method == "descent":
             check_budget(1.0, delta, users.n_users)
         found = personal_budgets(self.budgets, users, delta, in_order)

@@ -4,6 +4,7 @@ from typing import Any
 
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.defaults import DELTA, EPSILON, FIT_INTERCEPT
 from commonground.errors import InputError
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.fedrep.default import default_recipe
@@ -21,12 +22,12 @@ class SingleModel(PersonalModel):
 
     Parameters
     ----------
-    epsilon, delta : float, default=1.0 and 1e-6
+    epsilon, delta : float
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
         ``users.ids``. A person with 0 takes no part. None: those of the table, if it has them.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Shared by everybody.
     own_intercept : bool, default=False
         Give everybody one of her own on top of it: the mean of what the shared model leaves of her labels, pulled to zero as
@@ -53,11 +54,11 @@ class SingleModel(PersonalModel):
 
     def __init__(
         self,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = EPSILON,
+        delta: float = DELTA,
         *,
         budgets: Any = None,
-        fit_intercept: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
         own_intercept: bool = False,
         simulation_seed: int | None = None,
         verbose: bool = False,

@@ -10,6 +10,7 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.defaults import DELTA, EVALUATION_EPSILON
 from commonground.errors import InputError
 from commonground.evaluation.own_errors import Asker, metrics_for
 from commonground.evaluation.release import Limit, exact_measures, release_measures
@@ -19,8 +20,6 @@ from commonground.heads.table import HeadTable
 from commonground.ledger import BookedLedger, InMemoryLedger, Ledger, SharedLedger, reserved
 from commonground.tally import tally
 
-DEFAULT_EPSILON = 0.1
-
 
 def evaluate(
     board: Billboard,
@@ -28,8 +27,8 @@ def evaluate(
     heads: HeadTable | None = None,
     position: np.ndarray | None = None,
     *,
-    epsilon: float = DEFAULT_EPSILON,
-    delta: float = 1e-6,
+    epsilon: float = EVALUATION_EPSILON,
+    delta: float = DELTA,
     ledger: Ledger | SharedLedger | None = None,
     internal: bool = False,
     confidence: float = 0.95,

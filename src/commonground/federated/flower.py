@@ -20,6 +20,7 @@ from flwr.serverapp import Grid, ServerApp
 
 from commonground.billboard.board import Billboard
 from commonground.data.users import Users
+from commonground.defaults import DELTA, EPSILON, FIT_INTERCEPT, MODEL, RANK, SHARED_MEAN
 from commonground.errors import InputError
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.fedrep import PrivateFedRep
@@ -37,12 +38,12 @@ class Settings:
     """One training of a federation."""
 
     nodes: int  # wait until so many are there
-    rank: int = 2
-    epsilon: float = 1.0
-    delta: float = 1e-6
-    model: str = "fedrep"
-    intercept: bool = True
-    shared_mean: bool = True
+    rank: int = RANK
+    epsilon: float = EPSILON
+    delta: float = DELTA
+    model: str = MODEL
+    intercept: bool = FIT_INTERCEPT
+    shared_mean: bool = SHARED_MEAN
     rounds: int = 0  # 0: the model's own default
     trust: str = "server"
     tolerated: int = 0

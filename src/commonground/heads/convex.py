@@ -7,7 +7,7 @@ import numpy as np
 
 from commonground.compiled import kernel
 from commonground.data.users import Block
-from commonground.losses import LOGISTIC, LOSSES
+from commonground.losses import LOSSES, NUMBERS
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.convex_head import convex_head
 
@@ -20,8 +20,6 @@ def _fit_one(X, y, U, w, intercepts, loss, head):  # type: ignore[no-untyped-def
     A, labels, offset, score, v = np.zeros((m, k)), np.empty(m), np.empty(m), np.empty(m), np.empty(k)
     for i in range(m):
         labels[i], offset[i] = y[i], shared_intercept
-        if loss == LOGISTIC:
-            labels[i] = 1.0 if labels[i] > 0.0 else -1.0
         for c in range(d):
             x = np.float64(X[i, c])
             offset[i] += x * w[c]
@@ -52,9 +50,10 @@ def fit_convex_heads(
     local_intercept: bool,
     loss: str,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(people, k) heads and (people,) local intercepts; for the logistic loss a label above zero is a yes."""
+    """(people, k) heads and (people,) local intercepts; for log-odds a label above zero is a yes."""
     w = np.zeros(block.X.shape[1]) if mean is None else np.asarray(mean, dtype=np.float64)
     U, intercepts = np.ascontiguousarray(embedding, dtype=np.float64), (float(shared_intercept), int(local_intercept))
-    how = U, w, intercepts, LOSSES.index(loss)
-    heads, own = over_chunks(block, lambda some: _fit(some.X, some.y, some.offsets, *how))
+    how = U, w, intercepts, NUMBERS[loss]
+    seen = block.signed if LOSSES[loss].log_odds else block
+    heads, own = over_chunks(seen, lambda some: _fit(some.X, some.y, some.offsets, *how))
     return heads, own

@@ -21,6 +21,7 @@ from commonground.heads.halves import second_half_heads, second_half_margin_head
 from commonground.heads.posterior import doubt_without_heads, fit_posterior_heads
 from commonground.heads.ridge import fit_heads
 from commonground.heads.table import Doubts, HeadTable, OwnModels, model_on
+from commonground.losses import LOSSES, losses_of
 
 if TYPE_CHECKING:
     from commonground.billboard.board import Billboard
@@ -33,14 +34,14 @@ class HeadKind:
     """Base of the kinds. Their fields are public, and read from files: what cannot be used is refused."""
 
     name: ClassVar[str]
-    losses: ClassVar[tuple[str, ...]] = ("logistic", "huber")  # of those kinds that have one
     needs_spread: ClassVar[bool] = False  # whether a board of this kind must publish a spread and a noise of labels
     answers_by_sign: ClassVar[bool] = False  # whether the sign of an answer is the class
 
     def __post_init__(self) -> None:
         for field, value in asdict(self).items():
             if field == "loss":
-                usable, allowed = value in self.losses, f"one of {', '.join(self.losses)}"
+                losses = losses_of(self.name)
+                usable, allowed = value in losses, f"one of {', '.join(losses)}"
             elif field == "local_choice":
                 usable, allowed = isinstance(value, bool), "True or False"
             else:
@@ -64,7 +65,7 @@ class HeadKind:
     @property
     def log_odds(self) -> bool:
         """Whether heads answer with log-odds."""
-        return asdict(self).get("loss") == "logistic"
+        return LOSSES[asdict(self).get("loss", "square")].log_odds
 
     def fit(self, block: Block, board: "Billboard") -> HeadTable:
         """Heads on ``board`` for the people of a block, each from her own rows alone."""
@@ -124,7 +125,6 @@ class PosteriorHeads(HeadKind):
     """
 
     name: ClassVar[str] = "posterior"
-    losses: ClassVar[tuple[str, ...]] = ("square", "logistic")
     needs_spread: ClassVar[bool] = True
     local_choice: bool = False
     loss: str = "square"
@@ -156,13 +156,13 @@ class PosteriorHeads(HeadKind):
 
 @dataclass(frozen=True)
 class ConvexHeads(HeadKind):
-    """The least loss on the embedding, "logistic" (the head predicts log-odds) or "huber" (``convex``)."""
+    """The least loss on the embedding, such as "logistic" (the head predicts log-odds) or "huber" (``convex``)."""
 
     name: ClassVar[str] = "convex"
     loss: str
 
     def held_by_own_rows_alone(self, board: "Billboard") -> bool:
-        return self.loss == "huber"
+        return not self.log_odds  # which have a ridge of their own
 
     def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
         return fit_convex_heads(block, *_shared(board), self.loss)
@@ -188,8 +188,7 @@ class SignHeads(HeadKind):
     head_bound: float
 
     def _fit(self, block: Block, board: "Billboard") -> tuple[np.ndarray, np.ndarray]:
-        signs = np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)
-        heads, intercepts = fit_heads(replace(block, y=signs), *_shared(board), board.prior)
+        heads, intercepts = fit_heads(block.signed, *_shared(board), board.prior)
         shorten(heads, self.head_bound)
         return heads, intercepts
 

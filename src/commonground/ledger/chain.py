@@ -10,16 +10,14 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from types import MappingProxyType
 from typing import Any
 
 from commonground.accounting.budgets import Budget, PureBudget, budget_of
-from commonground.accounting.costs import is_count
+from commonground.accounting.costs import cost_of, is_count, kind_of_booking
 from commonground.accounting.gaussian import gaussian_mu
 from commonground.errors import InputError, LedgerError, are_texts
 from commonground.ledger.account import Account, OpenReservation
 from commonground.ledger.persons import Batch, PersonalFit, Persons
-from commonground.ledger.releases import as_decimal, cost_of
 from commonground.ledger.rounds import Round
 
 _SLACK = 1e-9  # relative, of a limit that is computed and not written down
@@ -114,10 +112,10 @@ def _opened(account: Account, event: dict[str, Any]) -> Account:
 def _reserved(account: Account, event: dict[str, Any]) -> Account:
     if "round" in event:
         return _reserved_rounds(account, event)
-    gaussian = budget_of(event["epsilon"], event["delta"]).delta > 0
-    cost, pure = (cost_of(event["mu"]), Fraction(0)) if gaussian else (Fraction(0), as_decimal(event["epsilon"]))
-    booking = replace(_booking(event), cost=cost, pure=pure)
-    if account.budget is None or booking.id in account.open or not account.affords(booking.cost, booking.pure, _SLACK):
+    budget_of(event["epsilon"], event["delta"])  # makes sense
+    kind = kind_of_booking(event)
+    booking = replace(_booking(event), kind=kind, cost=kind.of_booking(event))
+    if account.budget is None or booking.id in account.open or not account.affords(kind, booking.cost, _SLACK):
         raise ValueError("more was reserved than was left")
     if account.persons is None:
         if "shares" in event:
@@ -125,7 +123,7 @@ def _reserved(account: Account, event: dict[str, Any]) -> Account:
         return account.with_open(booking)
     if any(fit.id == booking.id for fit in account.persons.fits):
         raise ValueError("reserved twice")
-    fit = PersonalFit.from_json(event, cost)  # without shares nobody would pay
+    fit = PersonalFit.from_json(event, booking.cost)  # without shares nobody would pay
     return replace(account, persons=account.persons.with_fit(fit)).with_open(replace(booking, by_shares=True))
 
 
@@ -157,17 +155,7 @@ def _claimed(account: Account, event: dict[str, Any]) -> Account:
 
 
 def _settled(account: Account, event: dict[str, Any]) -> Account:
-    still_open = dict(account.open)
-    booking = still_open.pop(event["reservation"])
-    return replace(
-        account,
-        settled=account.settled + booking.charged,
-        settled_pure=account.settled_pure + booking.charged_pure,
-        settled_rounds=account.settled_rounds + account.rounds_charged(booking),
-        fits=account.fits + 1,
-        open=MappingProxyType(still_open),
-        persons=account.persons.settled(booking.id, booking.counted) if account.persons else None,
-    )
+    return account.with_settled(event["reservation"])
 
 
 def _joined(account: Account, event: dict[str, Any]) -> Account:

@@ -4,6 +4,7 @@ from fractions import Fraction
 from typing import Any
 
 from commonground.accounting.budgets import Budget, PureBudget
+from commonground.accounting.costs import PureCost
 from commonground.errors import BudgetError
 from commonground.ledger.account import Account
 from commonground.ledger.rounds import Round
@@ -13,19 +14,16 @@ def summary(account: Account) -> dict[str, Any]:
     """An account for machines; ε at the population's δ, each rounded against the spender."""
     assert account.budget is not None
 
-    def epsilon(cost: Fraction, pure: Fraction, rounds: int) -> float:
-        return account.epsilon_of_rounds(rounds) or account.epsilon_of(cost, pure)
-
     return {
         "population": account.population,
         "epsilon": account.budget.epsilon,
         "delta": account.budget.delta,
         "people": account.persons.n if account.persons else None,  # with accounts of their own
         "personal_budgets": [{"epsilon": epsilon, "people": people} for epsilon, people in account.personal],
-        "epsilon_charged": epsilon(account.charged, account.charged_pure, account.charged_rounds),
-        "epsilon_booked": epsilon(account.booked, account.booked_pure, account.booked_rounds),
+        "epsilon_charged": account.epsilon_of_rounds(account.charged_rounds) or account.epsilon_in(account.charged_in),
+        "epsilon_booked": account.epsilon_of_rounds(account.booked_rounds) or account.epsilon_in(account.booked_in),
         "epsilon_left": _down(account.epsilon_left),
-        "epsilon_left_pure": _down(account.left_pure),  # for a fit with δ = 0
+        "epsilon_left_pure": _down(account.epsilon_left_in(PureCost)),  # for a fit with δ = 0
         "mu_squared_limit": float(account.limit),
         "mu_squared_charged": float(account.charged),
         "mu_squared_booked": float(account.booked),
@@ -37,7 +35,8 @@ def summary(account: Account) -> dict[str, Any]:
                 "reservation": booking.id,
                 "epsilon": booking.epsilon,
                 "delta": booking.delta,
-                "epsilon_charged": epsilon(booking.charged, booking.charged_pure, account.rounds_charged(booking)),
+                "epsilon_charged": account.epsilon_of_rounds(account.rounds_charged(booking))
+                or account.epsilon_of(booking.charged, booking.kind),
                 **{name: vars(booking)[name] for name in ("charges", "purpose", "by", "at")},
             }
             for booking in account.open.values()
@@ -49,19 +48,17 @@ def summary(account: Account) -> dict[str, Any]:
 
 def left_in_words(account: Account) -> str:
     assert account.budget is not None
-    people, pure = f"Population {account.population!r}", bool(account.booked_pure) or not account.limit
+    people = f"Population {account.population!r}"
     total = f"ε = {_down(account.smallest):g} at δ = {account.budget.delta:g}"
     if account.booked_rounds:
         left = account.most_rounds - account.booked_rounds
         return f"{people} has {left:,} of {account.most_rounds:,} rounds of sampled training left of {total}."
     words = f"{people} has ε = {_down(account.epsilon_left):g} left of {total}"
-    if pure:
-        return f"{words}, for fits with δ = 0." if account.limit else f"{words}."
-    return f"{words} (Gaussian costs add as squares, so these ε do not subtract)."
+    return f"{words}{account.kind.remark if account.limit else ''}."
 
 
 def too_many_rounds(account: Account, budget: Budget, one: Round) -> BudgetError:
-    if account.booked or account.booked_pure or (account.booked_rounds and one != account.round):
+    if account.kinds_booked or (account.booked_rounds and one != account.round):
         return BudgetError(
             f"population {account.population!r} has paid for releases of another kind than these sampled steps (other noise, "
             "sampling, unit or neighbours, or no sampling at all): what both cost together is not known when the second "
@@ -78,17 +75,16 @@ def too_much(account: Account, budget: Budget | PureBudget) -> BudgetError:
             f"population {account.population!r} has paid for training on Poisson samples, which other releases are not added to. "
             "Nothing was released. Divide their budget between two populations beforehand."
         )
-    if account.limit and (account.booked if not budget.delta else account.booked_pure):
-        spent, asked = ("Gaussian", "pure") if account.booked else ("pure", "Gaussian")
+    kind = type(budget.whole)
+    if account.limit and (others := [other for other in account.kinds_booked if other is not kind]):
         return BudgetError(
-            f"population {account.population!r} has paid for {spent} fits, and this one is {asked}: the two kinds are not "
-            "mixed, as choosing between them by looking at results would cost more than both. Nothing was released. Use one "
-            "kind on these people, or divide their budget between two populations beforehand."
+            f"population {account.population!r} has paid for {others[0].word} fits, and this one is {kind.word}: the two kinds "
+            "are not mixed, as choosing between them by looking at results would cost more than both. Nothing was released. Use "
+            "one kind on these people, or divide their budget between two populations beforehand."
         )
-    left = account.left_pure if not budget.delta else account.epsilon_of(account.left)
-    message = _not_enough(account, budget, left)
+    message = _not_enough(account, budget, account.epsilon_left_in(kind))
     if account.open:
-        held = account.epsilon_of(account.booked - account.settled, account.booked_pure - account.settled_pure)
+        held = account.epsilon_in(lambda kind: sum((r.cost for r in account.open_in(kind)), Fraction(0)))
         message += (
             f" {len(account.open)} open reservations hold ε = {_down(held):g} of it; if their process is dead, "
             "`commonground ledger settle` gives back what they did not use."

@@ -7,12 +7,12 @@ import numpy as np
 from sqlalchemy import Connection
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget
+from commonground.accounting.costs import cost_of
 from commonground.accounting.gaussian import gaussian_mus
 from commonground.errors import InputError
 from commonground.ledger.columns import PEOPLE_IN_PIECE, store
 from commonground.ledger.digests import Directory, digests, listed
 from commonground.ledger.persons import piece_sizes
-from commonground.ledger.releases import cost_of
 from commonground.ledger.shares import LARGEST_COST, units_within
 
 

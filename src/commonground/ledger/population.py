@@ -24,7 +24,6 @@ import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from fractions import Fraction
 from types import TracebackType
 from typing import Any, Self
 
@@ -38,7 +37,7 @@ from commonground.ledger import InMemoryLedger
 from commonground.ledger.account import Account
 from commonground.ledger.chain import LedgerEntry
 from commonground.ledger.in_words import left_in_words, summary, too_many_rounds, too_much
-from commonground.ledger.releases import as_charged, as_decimal, cost_of
+from commonground.ledger.releases import as_charged
 from commonground.ledger.rounds import rounds_in
 from commonground.ledger.rows import append_event, event_rows, read_account
 from commonground.ledger.storage import Storage
@@ -63,13 +62,12 @@ class Population:
 
     def reserve(self, budget: Budget | PureBudget, purpose: str = "") -> "Reservation":
         """Book a fit's whole budget, or raise ``BudgetError`` with nothing booked."""
-        mu, nothing = budget.mu, Fraction(0)
-        asked = (cost_of(mu), nothing) if mu else (nothing, as_decimal(float(budget.epsilon)))
+        whole = budget.whole
 
         def decide(account: Account) -> dict[str, Any]:
-            if not account.affords(*asked):
+            if not account.affords(type(whole), whole.exact):
                 raise too_much(account, budget)
-            return {"mu": mu}
+            return whole.as_booking()
 
         return self._book(budget, purpose, decide)
 

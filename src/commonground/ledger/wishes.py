@@ -5,10 +5,10 @@ import math
 import numpy as np
 
 from commonground.accounting.budgets import SMALLEST_EPSILON, Budget, PureBudget, budget_of
+from commonground.accounting.costs import cost_of
 from commonground.accounting.gaussian import epsilon_within, gaussian_epsilons, gaussian_mus
 from commonground.accounting.personal import BudgetsLeft
 from commonground.errors import InputError
-from commonground.ledger.releases import cost_of
 from commonground.ledger.shares import STEPS, UNIT, cost_table, room_for, steps_within, units_above, weights_of
 
 

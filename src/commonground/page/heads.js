@@ -1,6 +1,6 @@
 // Her model: one entry for each kind of head that this page knows, as heads/kinds.py has them.
 import { CLEARLY, CLEARLY_WITH_MANY_ROWS, choose, ownModel } from "./choice.js";
-import { convexHead } from "./convex.js";
+import { convexHead, knowsLoss } from "./convex.js";
 import { eigen, scores } from "./linear.js";
 import { deviations, posteriorHead } from "./posterior.js";
 import { Refusal } from "./refusal.js";
@@ -41,8 +41,9 @@ const KINDS = {
 };
 
 export function refuseUnknownKind(board) {
-  if (!(board.heads.kind in KINDS)) {
-    throw new Refusal(`This billboard's models are of the kind “${board.heads.kind}”, which this page cannot make. Use commonground in Python, or ask for a board of another kind.`);
+  const { kind, loss } = board.heads;
+  if (!(kind in KINDS) || (kind === "convex" && !knowsLoss(loss))) {
+    throw new Refusal(`This billboard's models are of the kind “${kind}”${kind === "convex" ? ` by the loss “${loss}”` : ""}, which this page cannot make. Use commonground in Python, or ask for a board of another kind.`);
   }
 }
 

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from commonground.accounting.costs import GaussianCost, PureCost, kind_of
 from commonground.accounting.events import Event
 from commonground.accounting.gaussian import compose
 
@@ -31,6 +32,9 @@ class Curve(Protocol):
     @property
     def mu(self) -> float | None: ...
 
+    @property
+    def epsilon(self) -> float: ...  # by more than e^this odds never grow
+
     def power(self, fpr: Any) -> Any: ...
 
 
@@ -44,6 +48,7 @@ class GaussianCurve:
     """
 
     mu: float
+    epsilon: ClassVar[float] = math.inf
 
     @property
     def how(self) -> str:
@@ -80,6 +85,7 @@ class LossCurve:
     epsilons: np.ndarray
     deltas: np.ndarray
     mu: ClassVar[None] = None
+    epsilon: ClassVar[float] = math.inf
 
     @property
     def how(self) -> str:
@@ -94,11 +100,11 @@ class LossCurve:
 def curve_of(events: Iterable[Event]) -> Curve:
     """Of all these releases together, for the person who moves each of them most."""
     events = tuple(events)
-    costs = [event.cost for event in events]
-    if all(cost.mu for cost in costs):
-        return GaussianCurve(compose(cost.mu for cost in costs))
-    if all(cost.epsilon for cost in costs):
-        return PureCurve(math.fsum(cost.epsilon for cost in costs))
+    kind = kind_of(events)
+    if kind is GaussianCost:
+        return GaussianCurve(compose(event.cost.mu for event in events))
+    if kind is PureCost:
+        return PureCurve(math.fsum(event.cost.epsilon for event in events))
     together = reduce(lambda one, other: one.compose(other), (event.loss() for event in events))
     return LossCurve(_EPSILONS, np.asarray(together.get_delta_for_epsilon(_EPSILONS)))
 
@@ -121,7 +127,7 @@ def chance_of_more(curve: Curve, epsilon: float) -> float:
     >>> chance_of_more(PureCurve(1.0), 1.0), round(chance_of_more(GaussianCurve(1.0), 2.0), 4)
     (0.0, 0.1428)
     """
-    if isinstance(curve, PureCurve) and epsilon >= curve.epsilon:
+    if epsilon >= curve.epsilon:
         return 0.0
     low, high, shrink = 0.0, 1.0, math.exp(-epsilon)
     for _ in range(80):

@@ -4,19 +4,17 @@ import math
 import re
 from typing import Any
 
+from commonground.accounting.costs import kind_of
 from commonground.report.drawing import bar
 from commonground.report.html import Html, Text, bullets, element, paragraph, percent, section, table
 
 
 def shares(events: tuple[Any, ...]) -> list[float | None]:
-    """Of what adds up: μ² of Gaussian releases, ε of pure ones, steps of sampled training; None in a mixture of kinds."""
-    costs = [event.cost for event in events]
-    for measure in (lambda c: c.mu**2, lambda c: c.epsilon, lambda c: float(sum(c.steps.values()))):
-        parts = [measure(cost) for cost in costs]
-        if all(parts):
-            total = math.fsum(parts)
-            return [part / total for part in parts]
-    return [None] * len(events)
+    """Of what adds up, such as μ² of Gaussian releases; None in a mixture of kinds, or where nothing adds up."""
+    total = math.fsum(event.cost.amount for event in events)
+    if kind_of(events) is None or not total:
+        return [None] * len(events)
+    return [event.cost.amount / total for event in events]
 
 
 def spending(statement: Any) -> Html:
@@ -38,7 +36,8 @@ def spending(statement: Any) -> Html:
                 bar(share or 0.0, f"{told} of the budget"),
             )
         )
-    measure = {"mu": "μ²", "epsilon": "ε", "steps": "steps"}[_measure(events)]
+    kind = kind_of(events)
+    measure = kind.measure if kind is not None and kind.measure else "the budget"
     shown = table(
         "Every release in the order in which it was made",
         ("release", "numbers", "sensitivity", "noise", "cost", f"share of {measure}", "drawn"),
@@ -88,11 +87,6 @@ def by_kind(events: tuple[Any, ...], measure: str) -> Html:
         told = percent(share) if share is not None else "–"
         rows.append((kind, str(len(places)), bar(share or 0.0, f"{told} of the budget"), told))
     return table("By kind of release", ("what", "times", "drawn", f"share of {measure}"), rows, numbers=(1, 3))
-
-
-def _measure(events: tuple[Any, ...]) -> str:
-    costs = [event.cost for event in events]
-    return "mu" if all(cost.mu for cost in costs) else "epsilon" if all(cost.epsilon for cost in costs) else "steps"
 
 
 def hidden(statement: Any, n_units: int) -> Html:

@@ -1,7 +1,7 @@
 """Each person's gradient of a convex loss: what P1's line 6 asks for when the loss is not the square."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from commonground.clipping.grid import LARGEST, N_BINS, SMALLEST, bin_of
 from commonground.clipping.sums import BinnedSums
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.losses import LOSSES
+from commonground.losses import NUMBERS
 from commonground.statistics.kernels.chunks import over_chunks
 from commonground.statistics.kernels.convex_head import convex_head, pull
 from commonground.statistics.statistic import WINDOW, Flag, LossName, SharedModel, Statistic, WindowStart
@@ -85,7 +85,7 @@ class ConvexGradients(Statistic[BinnedSums]):
     def of(self, block: Block) -> BinnedSums:
         model = self.model
         U, intercepts = np.ascontiguousarray(model.embedding), (model.intercept, int(model.own_intercept))
-        how = U, model.slopes, intercepts, LOSSES.index(self.loss), self.of_mean, self.lowest
+        how = U, model.slopes, intercepts, NUMBERS[self.loss], self.of_mean, self.lowest
         max_rows, shape = int(np.diff(block.offsets).max()), (1, WINDOW, 1 if self.of_mean else U.shape[1], len(U))
 
         def of_chunk(some: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -107,4 +107,4 @@ class SignedLabels(Statistic[Any]):
         return self.statistic
 
     def of(self, block: Block) -> Any:
-        return self.statistic.of(replace(block, y=np.where(block.y > 0, 1.0, -1.0).astype(block.y.dtype)))
+        return self.statistic.of(block.signed)

@@ -11,6 +11,7 @@ from commonground.accounting.plan import Plan, Share
 from commonground.billboard.board import Billboard
 from commonground.clipping.sums import BinnedSums
 from commonground.data.population import Population
+from commonground.defaults import ALTMIN_ROUNDS, DELTA, EPSILON, FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.denoise.shrinkage import signal_share
 from commonground.errors import InputError, check_count
 from commonground.estimators.altmin.paper import AltMinSettings, paper_embedding
@@ -36,15 +37,13 @@ from commonground.steps.rounds import ClippedGradient, locate_sizes, release_cli
 from commonground.steps.shared_mean import shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
 
-N_ROUNDS = 16
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
 LARGEST_SYSTEM = 4000  # unknowns d k: the released matrix has (d k)²/2 numbers, each with noise of its own
-CURVATURE = {"square": 1.0, "huber": 1.0, "logistic": 0.25}  # the largest second derivative of the loss
 # few_people.information, from which on the matrix is worth its price. Chosen on simulated people with levels of their own, the
 # bank and the survey: below, rounds without it miss less, on correlated features too.
 MATRIX_SEEN_FROM = 300.0
-# Those of the mean are spent only with shared_mean=True, those of the prior not for Huber's loss.
+# Those of the mean are spent only with shared_mean=True, those of the prior only for losses that have one.
 PLAN = Plan(
     (
         Share("mean scale", 0.01, "how large features are: one number"),
@@ -55,8 +54,8 @@ PLAN = Plan(
         Share("moment sizes", 0.01, "a histogram that chooses the clip of moments"),
         Share("moments", 0.12, "the dk × dk matrix of the linear system, once"),
         Share("locate", 0.02, "where gradient sizes lie on the whole grid: one histogram"),
-        Share("sizes", 0.06, "a histogram that chooses each round's clip", N_ROUNDS),
-        Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", N_ROUNDS),
+        Share("sizes", 0.06, "a histogram that chooses each round's clip", ALTMIN_ROUNDS),
+        Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", ALTMIN_ROUNDS),
         Share("prior spread", 0.004, "how far labels spread: one number"),
         Share("prior", 0.03, "looks at the prior of heads", LOOKS),
     )
@@ -72,21 +71,22 @@ class PrivateAltMin(PersonalModel):
 
     Parameters
     ----------
-    rank : int, default=2
+    rank : int
         k, the number of shared directions; fewer than the features.
-    epsilon, delta : float, default=1.0 and 1e-6
+    epsilon, delta : float
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
         ``users.ids``. A person with 0 takes no part and still gets a head. None: those of the table, if it has them.
-    loss : {"square", "logistic", "huber"}, default="square"
-        "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds); "huber" for labels with outliers, judged
-        by each person's own spread; its heads have no prior, so people need about three rows for each of their rank + 1 numbers.
+    loss : str, default="square"
+        One of ``commonground.losses.LOSSES``: "logistic" for yes-or-no labels (above zero is a yes, predictions are log-odds);
+        "huber" for labels with outliers, judged by each person's own spread; its heads have no prior, so people need about three
+        rows for each of their rank + 1 numbers.
     recipe : {"default", "paper"}, default="default"
         "default" (below), or "paper" for P1's algorithms, with the departures listed in ``altmin.paper`` (square loss only).
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own (local, free).
-    shared_mean : bool, default=True
+    shared_mean : bool
         Release a shared linear model w₀ first (paid for).
     n_rounds : int or None, default=None
         Rounds of the default recipe; None means 16.
@@ -134,15 +134,15 @@ class PrivateAltMin(PersonalModel):
 
     def __init__(
         self,
-        rank: int = 2,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        rank: int = RANK,
+        epsilon: float = EPSILON,
+        delta: float = DELTA,
         *,
         budgets: Any = None,
         loss: str = "square",
         recipe: str = "default",
-        fit_intercept: bool = True,
-        shared_mean: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
+        shared_mean: bool = SHARED_MEAN,
         n_rounds: int | None = None,
         keep_heads: bool = True,
         simulation_seed: int | None = None,
@@ -180,17 +180,18 @@ class PrivateAltMin(PersonalModel):
             model = SharedModel(paper_embedding(users, self.rank, budget, gate, settings))
             parameters: dict[str, Any] = {"schedule": settings.schedule, "rounds": settings.n_rounds}
         else:
-            head_kind = ConvexHeads("huber") if self.loss == "huber" else PosteriorHeads(True, self.loss)
-            if self.loss != "huber":
+            loss = LOSSES[self.loss]
+            head_kind = PosteriorHeads(True, self.loss) if loss.has_prior else ConvexHeads(self.loss)
+            if loss.has_prior:
                 pays = sharing_pays(users, self.rank, budget)
             if self._people_are_few(users, budget):
                 parameters, model = {}, default_recipe(users, self._settings(users), budget, gate, self.verbose)
             else:
                 unit = LabelUnit()
-                if self.loss != "logistic":
+                if not loss.log_odds:
                     unit = LabelUnit.of(users.label_range, with_level=bool(self.fit_intercept and self.shared_mean))
                 model = unit.as_labels(self._default_recipe(unit.seen_by(users), budget, gate))
-                parameters = {"rounds": self.n_rounds or N_ROUNDS}
+                parameters = {"rounds": self.n_rounds or ALTMIN_ROUNDS}
         parameters = {"rank": self.rank, "loss": self.loss, **parameters}
         statement = self._statement(gate, "Private AltMin", budget, users, **parameters)
         return self._board(users, model, replace(statement, sharing_pays=pays), head_kind)
@@ -218,22 +219,25 @@ class PrivateAltMin(PersonalModel):
 
     def _settings(self, users: Population) -> FitSettings:
         """The same model, as ``PrivateFedRep``'s default recipe is asked for it."""
-        return FitSettings(self.rank, log_odds=self.loss == "logistic", label_range=users.label_range)
+        return FitSettings(self.rank, log_odds=LOSSES[self.loss].log_odds, label_range=users.label_range)
 
     def _people_are_few(self, users: Population, budget: Budget) -> bool:
         """Whether noise would hide most of the matrix, which that recipe does without; from public numbers."""
-        if self.loss == "huber" or not (self.shared_mean and self.fit_intercept):
+        if not (LOSSES[self.loss].has_prior and self.shared_mean and self.fit_intercept):
             return False
         known = information(users.total_weight, users.n_features, self.rank, budget.mu)
         return known < MATRIX_SEEN_FROM or levels_only(users, self._settings(users), budget.mu)
 
     def _default_recipe(self, users: Population, budget: Budget, gate: Gate) -> SharedModel:
-        n_rounds, own_intercept = self.n_rounds or N_ROUNDS, self.fit_intercept
+        loss, n_rounds, own_intercept = LOSSES[self.loss], self.n_rounds or ALTMIN_ROUNDS, self.fit_intercept
         plan = PLAN if self.shared_mean else PLAN.without("mean")
-        plan = plan.without({"square": "-", "logistic": "prior spread", "huber": "prior"}[self.loss])
+        if not loss.has_prior:
+            plan = plan.without("prior")
+        elif loss.log_odds:  # they spread by one, by definition
+            plan = plan.without("prior spread")
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
         one_round = mu["sizes"], mu["rounds"]
-        if self.loss == "logistic":
+        if loss.log_odds:
             users = users.seen_through(SignedLabels)
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             model, mean_edge = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, own_intercept), 0
@@ -254,12 +258,12 @@ class PrivateAltMin(PersonalModel):
                     advance()
             model = replace(model, embedding=release_initial_embedding(users, self.rank, model, gate, mu["init"]))
             system = release_moment_system(users, model, gate, mu["moment sizes"], mu["moments"])
-            if self.shared_mean and self.loss == "logistic":
+            if self.shared_mean and loss.log_odds:
                 # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
                 model = replace(model, coef=2 * model.slopes, intercept=2 * model.intercept)
             edge = locate_sizes(self._gradients(users, model), gate, mu["locate"], "embedding")
             for t in range(n_rounds):
-                name, curvature = f"round {t + 1}", CURVATURE[self.loss]
+                name, curvature = f"round {t + 1}", loss.curvature
                 if self.shared_mean and t % MEAN_EVERY == MEAN_EVERY - 1:
                     sums_from = self._gradients(users, model, of_mean=True)
                     gradient = release_clipped(sums_from, mean_edge, gate, *one_round, f"{name}, shared mean")
@@ -270,8 +274,8 @@ class PrivateAltMin(PersonalModel):
                     U = _better_embedding(model.embedding, system, gradient, curvature)
                     model = replace(model, embedding=U)
                 advance()
-            if self.loss != "huber":
-                model, U = replace(model, log_odds=self.loss == "logistic"), model.embedding
+            if loss.has_prior:
+                model, U = replace(model, log_odds=loss.log_odds), model.embedding
                 along = (U * np.linalg.solve(system.inverse_of_features, U)).sum(axis=0)
                 model = release_prior(users, model, along, gate, mu.get("prior spread", 0.0), mu["prior"])
         return model
@@ -280,7 +284,7 @@ class PrivateAltMin(PersonalModel):
         """Everybody's gradient for U, or for w₀, as a function of where the window of sizes begins."""
 
         def sums_from(lowest: int) -> BinnedSums:
-            if self.loss != "square":
+            if "convex" in LOSSES[self.loss].heads:
                 return users.sum(ConvexGradients(model, self.loss, of_mean, lowest))
             return users.sum(ResidualGradients(model, lowest) if of_mean else EmbeddingGradients(model, lowest))
 
@@ -301,7 +305,7 @@ class PrivateAltMin(PersonalModel):
         -------
         array of shape (n_rows, 2)
         """
-        if self.loss != "logistic":
+        if not LOSSES[self.loss].log_odds:
             raise InputError(f"probabilities need loss='logistic', this model has loss={self.loss!r}. Use predict.")
         return self._probabilities(X, users, strict)
 

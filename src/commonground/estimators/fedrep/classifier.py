@@ -6,6 +6,7 @@ import numpy as np
 
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.defaults import DELTA, EPSILON, FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.errors import InputError, check_count
 from commonground.estimators.class_answers import ClassAnswers
 from commonground.estimators.fedrep.classes import class_recipe
@@ -15,7 +16,6 @@ from commonground.heads.kinds import ClassHeads
 from commonground.steps.square_releases import check_square_release
 
 YES_OR_NO = (0, 1)
-RANK = 2  # where two classes are told apart and nobody asks for another
 SEVERAL = "PrivateFedRepClassifier, several classes"
 MOST_CLASSES = 200  # what people send about their prior grows with the square, what it takes to make it with the cube
 
@@ -33,20 +33,20 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
     ----------
     rank : int, "auto" or None, default=None
         The number of shared directions; 0 for a shared model and own intercepts, which is all there is for three classes and
-        more. None: 2 for two classes, else 0.
-    epsilon, delta : float, default=1.0 and 1e-6
+        more. None: that of ``PrivateFedRep`` for two classes, else 0.
+    epsilon, delta : float
         The budget for everything that is published, per person.
     classes : tuple of two or more, default=(0, 1)
         What labels are called; of two, no first. Public: declared, never looked up in the data. The default gives way to the
         values that a schema lists for a label that is a category.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all, as in ``PrivateFedRep``.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own (local, free); one for each class where there are several, which need it.
-    shared_mean : bool, default=True
+    shared_mean : bool
         Release a shared linear model of log-odds, too (paid for); several classes need it.
     n_rounds : int or None, default=None
-        Gradient rounds; None: from releases, 7 to 18; 4 for three classes and more.
+        Gradient rounds; None: from releases, as in ``PrivateFedRep``; 4 for three classes and more.
     keep_heads : bool, default=True
         Fit and keep everybody's head at the end of ``fit``; False publishes the billboard only.
     device : {"cpu", "cuda"}, default="cpu"
@@ -99,13 +99,13 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
     def __init__(
         self,
         rank: int | Literal["auto"] | None = None,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        epsilon: float = EPSILON,
+        delta: float = DELTA,
         *,
         classes: Any = YES_OR_NO,
         budgets: Any = None,
-        fit_intercept: bool = True,
-        shared_mean: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
+        shared_mean: bool = SHARED_MEAN,
         n_rounds: int | None = None,
         keep_heads: bool = True,
         device: str = "cpu",

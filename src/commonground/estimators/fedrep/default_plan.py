@@ -7,6 +7,7 @@ import numpy as np
 
 from commonground.accounting.plan import Plan, Share
 from commonground.data.population import Population
+from commonground.defaults import FEDREP_ROUNDS
 from commonground.estimators.fedrep.coordinates import START_FEATURES, plan_of_coordinates
 from commonground.estimators.fedrep.few_people import SHARING_PAYS_FROM, information
 from commonground.statistics.statistic import SharedModel
@@ -27,7 +28,8 @@ FEW_BELOW = 300.0  # n μ of the whole budget, below which the prior of own inte
 LEVELS_ONLY_BELOW = 30.0  # the same, below which noise hides nearly all but where labels lie and how far they spread
 LEVELS = "level place", "level", "spread", "level prior"
 MOST_FOR_VISIBLE = 0.6
-FIRST_ROUNDS, FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = 4, 3, 14
+FIRST_ROUNDS = 4
+FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = (rounds - FIRST_ROUNDS for rounds in FEDREP_ROUNDS)
 # few_people.information, below which noise hides most of what people share: then a first embedding in several looks finds more of
 # it, and one later round of more budget brings as much as three. Of few features there is little to leave out of a later look.
 # Chosen on simulated ratings and half of Jester's people; that few features lose by it was seen on the survey's and the bank's.

@@ -6,6 +6,7 @@ from typing import Any, Literal
 from commonground.accounting.budgets import Budget
 from commonground.billboard.board import Billboard
 from commonground.data.population import Population
+from commonground.defaults import DELTA, EPSILON, FIT_INTERCEPT, RANK, SHARED_MEAN
 from commonground.engines.device import DeviceReader, on_device
 from commonground.errors import InputError, check_count
 from commonground.estimators.base import PersonalModel
@@ -18,6 +19,7 @@ from commonground.estimators.fedrep.paper import PaperSettings, paper_embedding
 from commonground.estimators.fedrep.start import model_of, start_from
 from commonground.gate import Gate
 from commonground.heads.kinds import HeadKind, PosteriorHeads, RidgeHeads, SecondHalfHeads
+from commonground.losses import losses_of
 from commonground.statistics.statistic import SharedModel
 from commonground.steps.label_units import LabelUnit
 from commonground.steps.square_releases import check_square_release
@@ -33,19 +35,19 @@ class PrivateFedRep(PersonalModel):
 
     Parameters
     ----------
-    rank : int or "auto", default=2
+    rank : int or "auto"
         k, the number of shared directions; fewer than the features. 0: a shared model and own intercepts. "auto": as many, up
         to 20, as stand out of the known noise of the released start (free); ``billboard_.rank`` tells.
-    epsilon, delta : float, default=1.0 and 1e-6
+    epsilon, delta : float
         The budget for everything that is published, per person.
     budgets : mapping, sequence of float, float or None, default=None
         Everybody her own ε in place of one for all: a mapping from person to ε, or one ε for each person in the order of
         ``users.ids``. A person with 0 takes no part and still gets a head. None: those of the table, if it has them.
     recipe : {"default", "paper"}, default="default"
         "default" (below), or "paper" for P2's algorithms, with the departures listed in ``fedrep.paper``.
-    fit_intercept : bool, default=True
+    fit_intercept : bool
         Give each person an intercept of her own (local, free).
-    shared_mean : bool, default=True
+    shared_mean : bool
         Release a shared linear model w₀ first (paid for).
     loss : {"square", "logistic"}, default="square"
         "logistic": labels are yes (above zero) or no, and predictions log-odds; see ``PrivateFedRepClassifier``.
@@ -99,14 +101,14 @@ class PrivateFedRep(PersonalModel):
 
     def __init__(
         self,
-        rank: int | Literal["auto"] = 2,
-        epsilon: float = 1.0,
-        delta: float = 1e-6,
+        rank: int | Literal["auto"] = RANK,
+        epsilon: float = EPSILON,
+        delta: float = DELTA,
         *,
         budgets: Any = None,
         recipe: str = "default",
-        fit_intercept: bool = True,
-        shared_mean: bool = True,
+        fit_intercept: bool = FIT_INTERCEPT,
+        shared_mean: bool = SHARED_MEAN,
         loss: str = "square",
         n_rounds: int | None = None,
         local_choice: bool = True,
@@ -147,7 +149,7 @@ class PrivateFedRep(PersonalModel):
         return isinstance(self._rank, str) and self._rank == "auto"
 
     def _check_settings(self, people: Population) -> None:
-        if self.loss not in PosteriorHeads.losses or (self.loss == "logistic" and self.recipe == "paper"):
+        if self.loss not in losses_of(PosteriorHeads.name) or (self.loss == "logistic" and self.recipe == "paper"):
             raise InputError(
                 f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
             )

@@ -1,4 +1,4 @@
-"""Convex losses other than the square: how a row pulls, and the head of one person that minimises the loss of her rows.
+"""Convex losses other than the square: their formulas, and the head of one person that minimises the loss of her rows.
 
 Shared by what people send (``convex_gradients``) and by the heads they keep (``heads.convex``).
 """
@@ -15,7 +15,7 @@ _NEWTON_STEPS = 12
 # Of the mean squared projected feature: an own log-odds of about ±1.4 per direction is expected. Rows that can be separated
 # would otherwise have infinite heads.
 _LOGISTIC_RIDGE = 0.5
-_HUBER_RIDGE = 1e-6
+_RIDGE = 1e-6  # of other losses, for each row
 _HUBER_CORNER = 1.345 * 1.4826  # median absolute residuals: 95 % efficient for Gaussian noise
 
 
@@ -28,10 +28,27 @@ def pull(loss, label, score, corner):  # type: ignore[no-untyped-def]
 
 
 @kernel(error_model="numpy")
+def _curvature(loss, label, score, corner):  # type: ignore[no-untyped-def]
+    """d²ℓ/dscore², or the curvature of a parabola above the loss."""
+    if loss == LOGISTIC:
+        p = 1.0 / (1.0 + math.exp(min(max(-score, -700.0), 700.0)))
+        return max(p * (1.0 - p), 1e-3)
+    return min(1.0, corner / max(abs(label - score), 1e-300))  # reweighting: a majoriser, so every step goes down
+
+
+@kernel(error_model="numpy")
+def _corner_among(loss, labels, score):  # type: ignore[no-untyped-def]
+    """From which residual on rows are outliers; infinite for losses that know none."""
+    if loss == HUBER:
+        return _HUBER_CORNER * np.median(np.abs(labels - score)) + 1e-300
+    return math.inf
+
+
+@kernel(error_model="numpy")
 def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type: ignore[no-untyped-def]
     """Minimise the loss over (v, intercept) by Newton steps; scores of the m rows in ``score``.
 
-    ``offset`` is what the shared part predicts. Returns (intercept, corner of Huber's loss, whether all is finite).
+    ``offset`` is what the shared part predicts. Returns (intercept, corner of the loss, whether all is finite).
     """
     k = v.shape[0]
     size = k + local_intercept
@@ -42,7 +59,7 @@ def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type:
             trace += A[i, a] * A[i, a]
     if not (trace > 0.0 and trace < math.inf):
         return 0.0, 0.0, False
-    ridge = (_LOGISTIC_RIDGE if loss == LOGISTIC else _HUBER_RIDGE * m) * trace / (m * k)
+    ridge = (_LOGISTIC_RIDGE if loss == LOGISTIC else _RIDGE * m) * trace / (m * k)
     v[:] = 0.0
     intercept, corner = 0.0, math.inf
     for i in range(m):
@@ -51,11 +68,7 @@ def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type:
         hessian[:] = 0.0
         step[:] = 0.0
         for i in range(m):
-            if loss == LOGISTIC:
-                p = 1.0 / (1.0 + math.exp(min(max(-score[i], -700.0), 700.0)))
-                curvature = max(p * (1.0 - p), 1e-3)
-            else:  # reweighting: a majoriser, so every step goes down
-                curvature = min(1.0, corner / max(abs(labels[i] - score[i]), 1e-300))
+            curvature = _curvature(loss, labels[i], score[i], corner)
             g = pull(loss, labels[i], score[i], corner)
             for a in range(size):
                 left = A[i, a] if a < k else 1.0
@@ -76,6 +89,5 @@ def convex_head(A, labels, offset, m, local_intercept, loss, v, score):  # type:
             score[i] = offset[i] + intercept
             for a in range(k):
                 score[i] += A[i, a] * v[a]
-        if loss == HUBER:
-            corner = _HUBER_CORNER * np.median(np.abs(labels[:m] - score[:m])) + 1e-300
+        corner = _corner_among(loss, labels[:m], score[:m])
     return intercept, corner, math.isfinite(v.sum() + intercept)
