@@ -116,7 +116,9 @@ def others(split: Split) -> Iterator[str]:
             yield f"| {label} ({str(error).splitlines()[0]}) | | | | | | |"
 
 
-def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool, held_out: int | None) -> Iterator[str]:
+def lines_of(
+    name: str, n_seeds: int, epsilons: list[float], dense: bool, held_out: int | None, altmin: bool
+) -> Iterator[str]:
     data = simulated() if name == "simulated" else cg.datasets.load(name)
     two = len(np.unique(data.y)) == 2
     one_hot = name in RANKS
@@ -151,6 +153,14 @@ def lines_of(name: str, n_seeds: int, epsilons: list[float], dense: bool, held_o
                         "PrivateFedRepClassifier" + (", sparse" if one_hot else ""),
                         lambda seed, k=rank, e=epsilon: cg.PrivateFedRepClassifier(k, e, simulation_seed=seed),
                         one_hot,
+                    )
+                )
+            if altmin and rank and not one_hot:
+                kinds.append(
+                    (
+                        "PrivateAltMin",
+                        lambda seed, k=rank, e=epsilon: cg.PrivateAltMin(k, e, simulation_seed=seed),
+                        False,
                     )
                 )
             for label, make, as_sparse in kinds:
@@ -192,12 +202,14 @@ def main() -> None:
     parser.add_argument("--epsilon", nargs="+", type=float, default=EPSILONS)
     parser.add_argument("--split", type=int, help="the same rows held out for all seeds; without: others for each")
     parser.add_argument("--no-dense", action="store_true", help="one-hot rows as sparse rows only")
+    parser.add_argument("--altmin", action="store_true", help="dense rows with PrivateAltMin, too")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     written = ["# Private learners beside mixed models, on real people"]
     print(written[0])
     for name in arguments.sets:
-        for line in lines_of(name, arguments.seeds, arguments.epsilon, not arguments.no_dense, arguments.split):
+        how = arguments.epsilon, not arguments.no_dense, arguments.split, arguments.altmin
+        for line in lines_of(name, arguments.seeds, *how):
             print(line, flush=True)
             written.append(line)
     if arguments.out:
