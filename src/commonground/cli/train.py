@@ -245,6 +245,7 @@ def look_first(
     useless: bool,
 ) -> DryRun:
     """All that can be said before anything is spent; refusals are errors."""
+    model.refuse_undiscoverable(people)
     if start is not None and people.features_are_known:
         start_from(start, people, model.simulation_seed is not None)
     if not any_scales:
