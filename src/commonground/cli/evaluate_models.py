@@ -250,12 +250,24 @@ def _write(results: list[Errors], out: Path, what: str) -> None:
         os.chmod(picture, 0o600)
 
 
+def _rows_from(low: int) -> str:
+    """Numbers of own rows, of the bin that begins there.
+
+    >>> [_rows_from(low) for low in (1, 2, 16, 64)]
+    ['1', '2–3', '16–31', '64+']
+    """
+    if low == BINS[-1]:
+        return f"{low}+"
+    last = BINS[BINS.index(low) + 1] - 1
+    return str(low) if last == low else f"{low}–{last}"
+
+
 def _show(results: list[Errors], out: Path, what: str) -> None:
     typer.echo(in_lines(WARNING))
     lows = sorted({low for result in results for low in result.by_own_rows})
     table = RichTable(title=f"{what}, by the number of own rows", width=78)
     table.add_column("model")
-    for heading in ("all", *(f"{low}+" for low in lows)):
+    for heading in ("all", *map(_rows_from, lows)):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
         worse = result is results[-1] and result.worse_than(results[0])
@@ -281,7 +293,7 @@ def _figure(results: list[Errors], what: str) -> plots.Panel:
     most = max((y for line in lines for y in line.ys if math.isfinite(y)), default=1.0)
     return plots.Panel(
         lines,
-        "own rows that models saw (at least)",
+        "own rows that models saw (from)",
         f"{what}, rows held out",
         "NOT PRIVATE: for the operator's eyes only",
         log_x=True,
