@@ -524,6 +524,25 @@ def test_without_arguments_every_claim_stands_beside_its_bound_and_power(
     assert all(line["measured"] <= line["claim"] < line["power"] for line in found["lines"])
 
 
+def test_what_needs_an_extra_that_is_not_there_is_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The core has no torch: the survey ended in a traceback, after minutes."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr(survey, "names", lambda: ("joint-deep", "owners-deep", "joint-sgd"))
+    monkeypatch.setattr(survey, "get_num_threads", lambda: 1)
+    code, out, err = command(capsys=capsys)
+    deep, owners, joint, last = out.strip().splitlines()
+    assert code == 0, err
+    for line in (deep, owners):
+        assert "LEFT OUT: a deep net needs torch: pip install 'commonground[deep]'" in line
+        assert " ok" not in line
+    assert joint.endswith(("ok", "ok, weak"))
+    assert last.endswith("Not audited: joint-deep, owners-deep.")
+    code, _, err = command("joint-deep", capsys=capsys)
+    assert (code, "needs torch" in err) == (2, True)
+
+
 def test_without_arguments_a_violation_is_named_and_the_exit_code_is_one(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -355,6 +355,18 @@ def test_one_feature_is_enough_or_it_is_said_what_is(run: Run, visits: pd.DataFr
     assert answers.isin(["sad", "glad"]).all() if classes else answers.between(1, 5).all()
 
 
+@pytest.mark.parametrize("ranged", [(), ("--label-range", "-5,5")])
+def test_a_dry_run_of_one_feature_is_that_of_one_feature(
+    run: Run, plain: pd.DataFrame, ranged: tuple[str, ...]
+) -> None:
+    plain[["who", "a", "y"]].to_csv("t.csv", index=False)
+    code, out, err = run(*LOOK, *ranged, "--epsilon", 8, "--json")
+    numbers = {one["name"]: one["numbers"] for one in json.loads(out)["releases"]}
+    assert (code, numbers["shared mean, round: clipped sum"]) == (0, 2), err
+    code, _, err = run(*LOOK, *ranged, "--model", "altmin")
+    assert (code, "1 feature leaves none" in err, "2 features" in err) == (2, True, False)
+
+
 def test_owners_of_many_peoples_rows_are_told_where_to_go(run: Run, visits: pd.DataFrame) -> None:
     code, _, err = run(*TRAIN, "--model", "joint-sgd")
     assert (code, "JointSGDRegressor" in err, "federate" in err) == (2, True, True)
