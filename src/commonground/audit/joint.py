@@ -171,6 +171,7 @@ def _deep_owners(more: bool, gate: Watched) -> dict[str, bytes]:
 
 def _deep_people(more: bool, gate: Watched) -> dict[str, bytes]:
     """Every owner is a person: what the others see of the board, and their own heads and answers."""
+    _torch()
     from commonground.deep import PeopleTrainer, TwoBranchCNN
 
     rows, others = _owners_rows(more)
