@@ -889,6 +889,13 @@ def test_a_draft_tells_of_codes_keeps_the_ends_of_a_scale_and_can_be_read(run: R
     assert (code, "has no label and is of no use: leave it out (NA, N/A" in err) == (2, True)
 
 
+def test_free_text_as_a_label_is_no_list_of_classes(run: Run, plain: pd.DataFrame) -> None:
+    plain.assign(y=[f"said {n}" for n in range(600)]).to_csv("t.csv", index=False)
+    code, _, err = run("schema", "t.csv", "--user", "who", "--out", "s.toml")
+    assert (code, "text that hardly repeats (600 different" in err, Path("s.toml").exists()) == (2, True, False)
+    assert "said 1" not in err
+
+
 def test_names_that_occur_twice_are_told_by_a_draft_too(run: Run) -> None:
     Path("t.csv").write_text("who,x,x,y\np1,1,2,3\np2,3,4,5\n", encoding="utf-8")
     code, _, err = run("schema", "t.csv", "--user", "who", "--out", "s.toml")

@@ -29,6 +29,11 @@ def drafted(table: Any, user: str, label: str) -> str:
     for one in found:
         if one.name == label and one.meant_as:
             raise InputError(f"Column {label!r}, the label, holds {one.meant_as}.")
+        if one.name == label and one.kind == "text":  # which a draft would list as classes
+            raise InputError(
+                f"Column {label!r}, the label, holds text that hardly repeats ({one.n_distinct:,} different values): neither a "
+                "number nor classes. Is it the right column?"
+            )
     return HEADING + "".join("\n" + "\n".join(_entry(one, user, label)) + "\n" for one in found)
 
 
