@@ -19,7 +19,7 @@ import pytest
 import commonground as cg
 from commonground.accounting.events import epsilon_spent
 from commonground.accounting.gaussian import gaussian_mu
-from commonground.audit import survey
+from commonground.audit import joint, survey
 from commonground.audit.bounds import lower_bound
 from commonground.audit.broken import BROKEN
 from commonground.audit.gates import Recorder
@@ -522,6 +522,30 @@ def test_without_arguments_every_claim_stands_beside_its_bound_and_power(
     assert code == 0
     assert [line["name"] for line in found["lines"]] == ["altmin", "margin", "joint-sgd"]
     assert all(line["measured"] <= line["claim"] < line["power"] for line in found["lines"])
+
+
+def test_what_needs_an_extra_that_is_not_there_is_left_out_by_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The core has no torch: the survey ended in a traceback, after minutes."""
+
+    def none(name: str) -> Any:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(joint, "import_module", none)
+    needing = [name for name in survey.names() if "deep" in name]
+    monkeypatch.setattr(survey, "names", lambda: (*needing, "joint-sgd"))
+    monkeypatch.setattr(survey, "get_num_threads", lambda: 1)
+    code, out, err = command(capsys=capsys)
+    *deep, owners, last = out.strip().splitlines()
+    assert (code, len(deep) >= 5) == (0, True), err
+    for line in deep:
+        assert "LEFT OUT: a deep net needs torch: pip install 'commonground[deep]'" in line
+        assert " ok" not in line
+    assert owners.endswith(("ok", "ok, weak"))
+    assert last.endswith(f"Not audited: {', '.join(needing)}.")
+    code, _, err = command("joint-deep", capsys=capsys)
+    assert (code, "needs torch" in err) == (2, True)
 
 
 def test_without_arguments_a_violation_is_named_and_the_exit_code_is_one(

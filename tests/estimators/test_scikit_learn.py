@@ -13,6 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import commonground as cg
+from commonground.data.ids import mostly_unknown
 from commonground.errors import InputError
 
 pytestmark = pytest.mark.slow
@@ -152,3 +153,27 @@ def test_ids_of_an_array_of_objects_stay_what_they_are(rows: pd.DataFrame) -> No
     X, y = rows[["a", "b", "uid"]], rows.y
     as_objects = cg.PrivateFedRep(1, 8.0, user=2, simulation_seed=0).fit(X.to_numpy(dtype=object), y)
     assert "p0000" in as_objects.user_ids_
+
+
+@pytest.mark.parametrize("estimator", [cg.PrivateFedRep(epsilon=8.0), cg.PrivateFedRepClassifier(epsilon=8.0)])
+def test_people_in_place_of_rows_are_told_what_takes_them(estimator: Any) -> None:
+    """``fit`` takes people, so whoever tries ``score`` with them should hear what does."""
+    rng = np.random.default_rng(0)
+    X, y, ids = rng.normal(size=(300, 3)), np.arange(300) % 2, np.arange(300) // 5
+    people = cg.Users.from_arrays(X, y, ids)
+    model = estimator.fit(people)
+    for ask in (model.predict, model.score):
+        with pytest.raises(cg.errors.InputError, match=r"take rows, not people.*evaluate\(users\)"):
+            ask(people)
+    with pytest.raises(cg.errors.InputError, match="score needs y"):
+        model.score(X, users=ids)
+    told = repr(model.billboard_)
+    assert told.startswith("<Billboard: Private FedRep, 60 people, 3 features, ")
+    assert told.endswith("ε = 8>")
+    assert "array" not in told, "a page of numbers tells nobody anything"
+
+
+def test_nearly_everybody_is_not_everybody() -> None:
+    unknown = np.arange(1_000) > 2
+    assert mostly_unknown(unknown).startswith("Nearly all of the rows (997 of 1,000)")
+    assert mostly_unknown(unknown[3:]).startswith("100% of the rows (997 of 997)")

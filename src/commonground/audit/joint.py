@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,17 @@ def _convex(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointSta
     return model.fit(**rows).billboard_.statement
 
 
+def _torch() -> Any:
+    """An extra, which the core does without."""
+    try:
+        return import_module("torch")
+    except ModuleNotFoundError:
+        raise InputError("a deep net needs torch: pip install 'commonground[deep]'.") from None
+
+
 def _deep(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointStatement:
     """A network of one layer, so that the direction of a huge record's gradient is known."""
-    from torch import nn
-
+    nn = _torch().nn
     from commonground.deep import JointTrainer
 
     network = nn.Linear(2, 1, bias=False)
@@ -70,8 +78,7 @@ def _deep(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointState
 
 def _people(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointStatement:
     """A body of one layer that hardly moves: her own head, which a huge label makes huge, says where her gradient points."""
-    from torch import nn
-
+    nn = _torch().nn
     from commonground.deep import PeopleTrainer
 
     body = nn.Linear(2, 1, bias=False)
@@ -146,9 +153,8 @@ def _convex_owners(make: Callable[..., Any]) -> OwnersFit:
 
 
 def _deep_owners(more: bool, gate: Watched) -> dict[str, bytes]:
-    import torch
-    from torch import nn
-
+    torch = _torch()
+    nn = torch.nn
     from commonground.deep import JointTrainer
     from commonground.deep.local import LocalSettings
 
@@ -165,6 +171,7 @@ def _deep_owners(more: bool, gate: Watched) -> dict[str, bytes]:
 
 def _deep_people(more: bool, gate: Watched) -> dict[str, bytes]:
     """Every owner is a person: what the others see of the board, and their own heads and answers."""
+    _torch()
     from commonground.deep import PeopleTrainer, TwoBranchCNN
 
     rows, others = _owners_rows(more)

@@ -43,6 +43,7 @@ class Line:
     power: float | None
     wrong: tuple[str, ...]  # what refutes it; empty: nothing does
     unit: str = "ε"
+    left_out: str = ""  # why nothing was audited; empty: it was
 
     @property
     def weak(self) -> bool:
@@ -50,6 +51,8 @@ class Line:
         return self.claim is not None and self.power is not None and self.power <= self.claim
 
     def __str__(self) -> str:
+        if self.left_out:
+            return f"{self.name:18} LEFT OUT: {self.left_out}"
         if self.claim is None or self.measured is None or self.power is None:
             numbers = "claim: the same to the last bit"
         elif self.unit == "ε":
@@ -78,14 +81,12 @@ def survey(seed: int = 0) -> Iterator[Line]:
 
 
 def _line(seed: int, name: str) -> Line:
-    if name in JOINT_RECIPES:
-        return _owners(name)
-    if name in OWNERS_RECIPES:
-        return _bystanders(name)
     try:
-        return _people(RECIPES[name], seed)
+        if name in JOINT_RECIPES:
+            return _owners(name)
+        return _bystanders(name) if name in OWNERS_RECIPES else _people(RECIPES[name], seed)
     except InputError as missing:  # an extra that is not installed
-        return Line(f"{name} (left out: {missing})", None, None, None, ())
+        return Line(name, None, None, None, (), left_out=str(missing))
 
 
 def _owners(name: str) -> Line:

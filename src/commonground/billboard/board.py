@@ -27,7 +27,7 @@ from commonground.heads.table import Head, HeadTable
 from commonground.ledger import BookedLedger, Ledger
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Billboard:
     """The shared part of everybody's model: θ_j = mean + embedding · head_j, plus intercepts.
 
@@ -72,6 +72,10 @@ class Billboard:
     spread: np.ndarray | None = None
     noise: float | None = None
     class_scores: np.ndarray | None = None
+
+    def __repr__(self) -> str:
+        told = self.statement
+        return f"<Billboard: {told.algorithm}, {told.n_users:,} people, {self.size_in_words}, ε = {told.epsilon:g}>"
 
     @property
     def n_features(self) -> int:

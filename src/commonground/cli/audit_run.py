@@ -101,6 +101,7 @@ def _audit_all(seed: int, as_json: bool) -> NoReturn:
         if not as_json:
             typer.echo(str(line))
     refuted = [line.name for line in lines if line.wrong]
+    left_out = [line.name for line in lines if line.left_out]
     if as_json:
         print_json({"refuted": bool(refuted), "lines": [asdict(line) for line in lines]})
     else:
@@ -111,6 +112,7 @@ def _audit_all(seed: int, as_json: bool) -> NoReturn:
                 if refuted
                 else "No claim is refuted, as it should be; that proves none."
             )
+            + (f" Not audited: {', '.join(left_out)}." if left_out else "")
         )
     raise typer.Exit(int(bool(refuted)))
 

@@ -8,7 +8,7 @@ import csv
 import math
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,11 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
+from scipy.special import expit
 from sklearn.base import clone, is_classifier
 
 from commonground import plots
+from commonground.billboard.statement import in_lines
 from commonground.cli.models import opened
 from commonground.cli.options import print_json
 from commonground.cli.tables import people_of_table
@@ -33,6 +35,9 @@ from commonground.estimators.own_data import OwnDataOnly
 from commonground.progress import progress_bar
 
 MEAN, OWN_MEAN, OWN_DATA, OPEN = "global mean", "own mean", "own data", "mixed model, NOT private"
+CLASS, OWN_CLASS = "most frequent class", "own most frequent class"  # in place of means
+UNPROTECTED = {"own": "own data, nothing shared", "nonprivate": "nonprivate, NOT private"}  # models without an ε
+SMALLEST_CHANCE = 0.01  # that a log loss counts, as in an evaluation of a board
 BINS = (1, 2, 4, 8, 16, 32, 64)  # lowest numbers of own rows
 ITERATIONS = 60  # of the model without privacy: enough for a comparison
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
@@ -78,6 +83,14 @@ class Errors:
     model: str
     all_rows: float
     by_own_rows: dict[int, float]  # lowest number of own rows → error
+    log_loss: float | None = None  # of the classes' chances, of a model that tells them
+
+    def worse_than(self, other: "Errors") -> bool:
+        """In no way better, and in some worse."""
+        if self.log_loss is None or other.log_loss is None:
+            return not self.all_rows <= other.all_rows
+        better = self.all_rows < other.all_rows or self.log_loss < other.log_loss
+        return not better and (self.all_rows, self.log_loss) != (other.all_rows, other.log_loss)
 
 
 def run_evaluation(
@@ -98,13 +111,18 @@ def run_evaluation(
         if not users.features_are_known:  # which values are found is decided once, by a fit on everybody
             found = clone(private).fit(users).billboard_.schema
             users = Users.from_table(table, schema=found)
-        results = compare(private, f"private {model}, ε = {epsilon:g}", users, held_out, seed, verbose=not as_json)
+        name = UNPROTECTED.get(model, f"private {model}, ε = {epsilon:g}")
+        results = compare(private, name, users, held_out, seed, verbose=not as_json)
     mean, ours = results[0], results[-1]
-    useless = not ours.all_rows < mean.all_rows
+    useless = ours.worse_than(mean)
     what = "share of wrong classes" if _is_class(users.schema) else "root mean squared error"
     _write(results, out, what)
     if as_json:
-        found_errors = [{"model": r.model, "error": r.all_rows, "by_own_rows": r.by_own_rows} for r in results]
+        found_errors = [
+            {"model": r.model, "error": r.all_rows, "by_own_rows": r.by_own_rows}
+            | ({} if r.log_loss is None else {"log_loss": r.log_loss})
+            for r in results
+        ]
         print_json(
             {
                 "private": False,
@@ -117,9 +135,11 @@ def run_evaluation(
         return
     _show(results, out, what)
     if useless:
+        which = "This" if model in UNPROTECTED else "The private"
+        helps = "" if model in UNPROTECTED else ": more people, a larger ε, fewer features or public ranges would help"
         to_people.print(
-            f"[bold red]The private model is worse than the global mean[/] ({ours.all_rows:.4g} against {mean.all_rows:.4g}). "
-            "Do not train it like this: more people, a larger ε, fewer features or public ranges would help.",
+            f"[bold red]{which} model is worse than the {mean.model}[/] ({_against(ours, mean)}). "
+            f"Do not train it like this{helps}.",
             highlight=False,
         )
 
@@ -139,18 +159,54 @@ def compare(
     if users.n_features > 1:
         known = is_whole(private.rank) and 0 < private.rank < users.n_features
         models.append((OPEN, NonPrivateFedRep(private.rank if known else 1, max_iterations=ITERATIONS)))
-    answers = {MEAN: _mean(split, schema), OWN_MEAN: _own_means(split, schema)}
+    mean, own_mean = (CLASS, OWN_CLASS) if _is_class(schema) else (MEAN, OWN_MEAN)
+    answers = {mean: _mean(split, schema), own_mean: _own_means(split, schema)}
+    chances: dict[str, np.ndarray] = {}
     with progress_bar("evaluating, models", len(models) + 1, verbose) as advance:
         for title, model in [*models, (name, private)]:
             fitted = model.fit(split.X[seen], split.y[seen], users=split.ids[seen])
             scores = fitted.predict(split.X[asked], users=split.ids[asked])
+            told = _chances(fitted, scores, split) if title == name and _is_class(schema) else None
+            if told is not None:
+                chances = {mean: _frequencies(split, told.shape[1]), name: told}
             if schema is not None and not is_classifier(fitted):
                 is_class = _is_class(schema)
                 scores = class_of(fitted.billboard_, scores, schema) if is_class else schema.in_label_range(scores)
             answers[title] = scores
             advance()
     bins = np.searchsorted(BINS, split.own_rows[asked], side="right") - 1
-    return [_errors(title, answer, split.y[asked], bins, _is_class(schema)) for title, answer in answers.items()]
+    errors = [_errors(title, answer, split.y[asked], bins, _is_class(schema)) for title, answer in answers.items()]
+    return [replace(one, log_loss=_log_loss(chances.get(one.model), split.y[asked])) for one in errors]
+
+
+def _against(ours: Errors, mean: Errors) -> str:
+    """In which number it is worse."""
+    if ours.all_rows == mean.all_rows:
+        return f"log loss {ours.log_loss:.4g} against {mean.log_loss:.4g}"
+    return f"{ours.all_rows:.4g} against {mean.all_rows:.4g}"
+
+
+def _chances(fitted: Any, scores: np.ndarray, split: Split) -> np.ndarray | None:
+    """(rows, classes) of held-out rows; None: this model tells none."""
+    if hasattr(fitted, "predict_proba"):
+        return np.asarray(fitted.predict_proba(split.X[split.held_out], users=split.ids[split.held_out]))
+    if not fitted.billboard_.log_odds:
+        return None
+    yes = expit(scores)
+    return np.column_stack([1.0 - yes, yes])
+
+
+def _frequencies(split: Split, n_classes: int) -> np.ndarray:
+    """How often each class is, as if nothing else were known."""
+    counts = np.bincount(split.y[~split.held_out].astype(int), minlength=n_classes)
+    return np.tile(counts / counts.sum(), (int(split.held_out.sum()), 1))
+
+
+def _log_loss(chances: np.ndarray | None, truth: np.ndarray) -> float | None:
+    if chances is None:
+        return None
+    of_truth = np.clip(chances[np.arange(len(truth)), truth.astype(int)], SMALLEST_CHANCE, 1.0 - SMALLEST_CHANCE)
+    return float(-np.log(of_truth).mean())
 
 
 def _is_class(schema: Schema | None) -> bool:
@@ -194,21 +250,37 @@ def _write(results: list[Errors], out: Path, what: str) -> None:
         os.chmod(picture, 0o600)
 
 
+def _rows_from(low: int) -> str:
+    """Numbers of own rows, of the bin that begins there.
+
+    >>> [_rows_from(low) for low in (1, 2, 16, 64)]
+    ['1', '2–3', '16–31', '64+']
+    """
+    if low == BINS[-1]:
+        return f"{low}+"
+    last = BINS[BINS.index(low) + 1] - 1
+    return str(low) if last == low else f"{low}–{last}"
+
+
 def _show(results: list[Errors], out: Path, what: str) -> None:
-    typer.echo(WARNING)
+    typer.echo(in_lines(WARNING))
     lows = sorted({low for result in results for low in result.by_own_rows})
     table = RichTable(title=f"{what}, by the number of own rows", width=78)
     table.add_column("model")
-    for heading in ("all", *(f"{low}+" for low in lows)):
+    for heading in ("all", *map(_rows_from, lows)):
         table.add_column(heading, justify="right", no_wrap=True)
     for result in results:
-        worse = result is results[-1] and not result.all_rows < results[0].all_rows
+        worse = result is results[-1] and result.worse_than(results[0])
         cells = [
             f"{result.all_rows:.3g}",
             *(f"{result.by_own_rows[low]:.3g}" if low in result.by_own_rows else "–" for low in lows),
         ]
         table.add_row(escape(result.model), *cells, style="red" if worse else None)
     Console(width=80).print(table)
+    chances, alone = results[-1].log_loss, results[0].log_loss
+    if chances is not None and alone is not None:
+        told = f"Chances of classes: log loss {chances:.4g}; by how often each class is, {alone:.4g}."
+        typer.echo(in_lines(f"{told} Chances count from {SMALLEST_CHANCE:g} on."))
     typer.echo(f"Figure: {out / 'evaluation_NOT_PRIVATE.svg'} · numbers: {out / 'evaluation_NOT_PRIVATE.csv'}")
 
 
@@ -221,7 +293,7 @@ def _figure(results: list[Errors], what: str) -> plots.Panel:
     most = max((y for line in lines for y in line.ys if math.isfinite(y)), default=1.0)
     return plots.Panel(
         lines,
-        "own rows that models saw (at least)",
+        "own rows that models saw (from)",
         f"{what}, rows held out",
         "NOT PRIVATE: for the operator's eyes only",
         log_x=True,

@@ -104,10 +104,12 @@ def look_at_people(people: Population, model: str, epsilon: float, estimator: An
         )
     if not people.rows_are_here:
         return
-    look_at_ids(people)
-    block = all_rows(people)
-    if block is None:
+    known = people.known_part
+    look_at_ids(people if known is None else known)
+    block = None if known is None else all_rows(known)
+    if known is None or block is None:
         return
+    people = known
     if finding := constant_label(people, block):
         raise InputError(finding)
     _look_at_classes(people, block.y, model)

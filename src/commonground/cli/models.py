@@ -129,7 +129,12 @@ def default_rank(people: Population) -> int:
 
 
 def _bounds(people: Population, epsilon: float) -> dict[str, Any]:
-    schema = people.schema if people.features_are_known else None
+    schema = people.schema
+    if schema is not None and schema.undiscovered:
+        names = ", ".join(repr(column.name) for column in schema.undiscovered)
+        raise InputError(
+            f'--model ridge discovers no values, as values = "discover" asks of {names}. List them: values = ["…"].'
+        )
     if schema is None:
         raise InputError("--model ridge needs a public range for every feature and for the label: give --schema.")
     if schema.label.is_class:

@@ -28,6 +28,12 @@ def schema(
     text = Schema.draft(table, user or "user_id", label or "y")
     marked = text.count("# FROM THE DATA")
     left_out = dict(re.findall(r'^\[columns\.(.+)\]\nrole = "ignore"  # (.+)$', text, re.MULTILINE))
+    remarks = {
+        name: [line.removeprefix("# ") for line in lines.splitlines()]
+        for name, lines in re.findall(
+            r'^\[columns\.(.+)\]\nrole = "(?:label|feature)"\n((?:# .+\n)+)', text, re.MULTILINE
+        )
+    }
     out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(out, PRIVATE) as file:
         file.write(text.encode())
@@ -36,5 +42,13 @@ def schema(
         "published with the billboard. Check them, then delete the line draft = true."
     )
     told += "".join(f"\nIgnored: {name}, {why}." for name, why in left_out.items())
-    document = {"schema": str(out), "draft": True, "lines_from_the_data": marked, "ignored": left_out}
+    for what in dict.fromkeys(one for several in remarks.values() for one in several):
+        told += f"\nLook at {', '.join(name for name, several in remarks.items() if what in several)}. {what}"
+    document = {
+        "schema": str(out),
+        "draft": True,
+        "lines_from_the_data": marked,
+        "ignored": left_out,
+        "remarks": remarks,
+    }
     options.answer(told, document, as_json)

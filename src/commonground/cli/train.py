@@ -136,6 +136,8 @@ class DryRun:
             stand_in.schema = Schema(
                 (Column("person", "person"), label, *map(Column, map(str, range(made_up.n_features))))
             )
+        if self.people.n_features == 1:  # directions need two
+            stand_in = _with_first_feature(stand_in)
         off = {name: False for name in ("verbose", "keep_heads") if name in parameters}
         same = clone(self.model).set_params(simulation_seed=0, **off)
         if "classes" in parameters:
@@ -225,6 +227,15 @@ class DryRun:
             Console(width=80).print(table)
 
 
+def _with_first_feature(people: Users) -> Users:
+    """Made-up people of a single feature."""
+    block = next(people.blocks(max_bytes=2**30))
+    narrow = Users.from_arrays(block.X[:, :1], block.y, block.person_of_row)
+    narrow.n_users = people.n_users
+    narrow.schema = None if people.schema is None else Schema(people.schema.columns[:-1])
+    return narrow
+
+
 def _with_classes(people: Users, n_classes: int) -> Users:
     """Made-up people whose labels are classes, by their places, as often each."""
     block = next(people.blocks(max_bytes=2**30))
@@ -245,6 +256,7 @@ def look_first(
     useless: bool,
 ) -> DryRun:
     """All that can be said before anything is spent; refusals are errors."""
+    model.refuse_undiscoverable(people)
     if start is not None and people.features_are_known:
         start_from(start, people, model.simulation_seed is not None)
     if not any_scales:

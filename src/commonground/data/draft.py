@@ -11,7 +11,7 @@ from commonground.errors import InputError
 HEADING = """\
 # A DRAFT, NOT PRIVATE: lines marked FROM THE DATA were read off people's rows. The schema is published on the billboard, so what
 # stands there must be known without these rows: from a catalogue, a law of nature, a form's limits. Check each such line, replace
-# what you cannot vouch for, and then delete the next line.
+# what you cannot vouch for, and then delete the next line. Most numbers lie within the ranges; those beyond are cut to the ends.
 draft = true
 version = 1
 """
@@ -29,6 +29,11 @@ def drafted(table: Any, user: str, label: str) -> str:
     for one in found:
         if one.name == label and one.meant_as:
             raise InputError(f"Column {label!r}, the label, holds {one.meant_as}.")
+        if one.name == label and one.kind == "text":  # which a draft would list as classes
+            raise InputError(
+                f"Column {label!r}, the label, holds text that hardly repeats ({one.n_distinct:,} different values): neither a "
+                "number nor classes. Is it the right column?"
+            )
     return HEADING + "".join("\n" + "\n".join(_entry(one, user, label)) + "\n" for one in found)
 
 
@@ -40,7 +45,12 @@ def _entry(one: Profile, user: str, label: str) -> list[str]:
     why_not = _why_ignored(one) if role == "feature" else ""
     if why_not:
         return [heading, f'role = "ignore"  # {why_not}']
-    lines = [heading, f'role = "{role}"', f'kind = "{"category" if one.kind == "text" else one.kind}"{MARK}']
+    lines = [
+        heading,
+        f'role = "{role}"',
+        *(f"# {told}" for told in remarks(one, role)),
+        f'kind = "{"category" if one.kind == "text" else one.kind}"{MARK}',
+    ]
     if one.kind == "number":
         lines.append(f"range = {toml_value(_around(one.low, one.high))}{MARK}")
     elif one.kind == "date":
@@ -50,6 +60,23 @@ def _entry(one: Profile, user: str, label: str) -> list[str]:
     if one.n_missing and role == "feature":
         lines.append(f'missing = "indicator"{MARK}')
     return lines
+
+
+def remarks(one: Profile, role: str) -> list[str]:
+    """What no line of a schema can repair, in words."""
+    told = []
+    if one.codes:
+        repair = (
+            "leave such rows out" if role == "label" else 'leave these cells empty, with missing = "indicator" here'
+        )
+        told.append(
+            f"Some cells hold numbers such as 999 or -1, far from all others: if they stand for a missing cell, {repair}."
+        )
+    if one.n_missing and role == "label":
+        told.append("Some rows have no label, or one like N/A that counts as none: leave them out.")
+    if one.kind == "yes/no" and role == "label":
+        told.append('Answers are written yes and no. For words of your own: kind = "category", and values, the two.')
+    return told
 
 
 def _why_ignored(one: Profile) -> str:

@@ -4,6 +4,7 @@ Nothing is decided from the cells together: each becomes its numbers by itself. 
 column, so that all of them can be told at once. They name rows and counts, never what a cell holds: it is somebody's.
 """
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from commonground.data.codes import Codes, codes_in_words
 from commonground.data.columns import columns_of, listing
 from commonground.data.schema import Schema
 from commonground.data.schema_column import INDICATOR, NO, UNITS, YES, Column, seconds_since_1970
 from commonground.data.sources import Source
-from commonground.errors import InputError
+from commonground.errors import InputError, TableWarning
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,9 @@ class Misfit:
         return f"{self.column!r}: row {self.first_row} (counting from 0){more} {self.what}"
 
 
+MOST_ROWS = 1_000_000  # looked at for numbers that stand for a missing cell
 MISSING = 'is empty. Say what that means: missing = "indicator", or a constant'
+NO_LABEL = "has no label and is of no use: leave it out (NA, N/A, NaN and null count as empty, too)"
 NOT_OF_KIND = {
     "number": "is not a finite number",
     "category": "cannot be read as text",
@@ -62,7 +66,7 @@ def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.n
     values, fits = _READERS[column.kind](column, array)
     misfits = _misfits(column, ~missing & ~fits, NOT_OF_KIND[column.kind], first_row)
     if column.missing is None:
-        misfits += _misfits(column, missing, MISSING, first_row)
+        misfits += _misfits(column, missing, NO_LABEL if column.role == "label" else MISSING, first_row)
     stands_for = _constant(column)
     values[missing] = 0.0 if stands_for is None else stands_for
     if column.role == "feature" and column.missing == INDICATOR:
@@ -83,14 +87,23 @@ def _constant(column: Column) -> np.ndarray | None:
     return _READERS[column.kind](column, pa.array([told]))[0][0]
 
 
+def _as_written(column: Column, cells: Any) -> np.ndarray:
+    """The numbers in a column's cells, before any range or scale."""
+    array, missing = cells_and_gaps(column.name, cells)
+    numbers, fits = _numbers(replace(column, range=None, scale=None), array)
+    return numbers[fits & ~missing, 0]
+
+
+def _codes_in(column: Column, codes: Codes) -> int:
+    return codes.far() or (codes.outside(column.range) if column.range is not None else 0)
+
+
 def mostly_out_of_range(schema: Schema, table: Any) -> list[str]:
     """Columns of numbers whose filled cells lie for more than half outside of the range that they are clipped to."""
     found = []
     for column in schema.features:
         if column.kind == "number" and column.range is not None:
-            array, missing = cells_and_gaps(column.name, table.column(column.name))
-            numbers, fits = _numbers(replace(column, range=None), array)
-            filled, (low, high) = numbers[fits & ~missing, 0], column.range
+            filled, (low, high) = _as_written(column, table.column(column.name)), column.range
             if 2 * np.count_nonzero((filled < low) | (filled > high)) > len(filled):
                 found.append(column.name)
     return found
@@ -286,10 +299,17 @@ class EncodedSource:
         return encoded, misfits
 
     def check(self) -> None:
-        """Read everything once, and raise one error that lists every column with cells that do not fit."""
+        """Read everything once, and raise one error that lists every column with cells that do not fit.
+
+        Numbers that often stand for a missing cell are a warning, by the first million rows.
+        """
         found: dict[tuple[str, str], Misfit] = {}
         names, row = (*self.public.feature_names, self.public.label.name), 0
+        columns = [column for column in (*self.public.features, self.public.label) if column.kind == "number"]
+        codes = {column.name: Codes() for column in columns}
         for batch in self.source.batches(self._raw(names), 2**16):
+            for column in columns if row < MOST_ROWS else ():
+                codes[column.name].add(_as_written(column, batch.column(column.name)))
             for new in self._encoded(batch, names, row)[1]:
                 before = found.get((new.column, new.what))
                 first, count = (new.first_row, 0) if before is None else (before.first_row, before.count)
@@ -297,3 +317,9 @@ class EncodedSource:
             row += batch.num_rows
         if found:
             raise misfit_error(list(found.values()), "The table")
+        counts = {column.name: _codes_in(column, codes[column.name]) for column in columns}
+        label = self.public.label.name
+        of_label = counts.pop(label, 0)
+        told = codes_in_words(counts, label, of_label, ranges=any(column.range for column in columns))
+        if told:
+            warnings.warn(told, TableWarning, stacklevel=6)

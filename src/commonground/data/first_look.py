@@ -13,18 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from commonground.data.codes import Codes, codes_in_words
 from commonground.data.population import Block, Population
+from commonground.data.schema_column import UNKNOWN
 from commonground.errors import InputError, PrivacyWarning, TableWarning
 
 FEWEST_TO_JUDGE = 20  # people: of fewer it says nothing that each has one row, or that all have the same number
 # Of so many people: with fewer rows a person than that it is hardly people whom ids name.
 PEOPLE_WITH_SEVERAL_ROWS, FEWEST_ROWS_EACH = 100, 1.05
+WHOLE_NUMBER = re.compile(r"(?:\+|(-))?0*([0-9]+?)(?:\.0*)?")
 SHORTENED = re.compile(r"-?[0-9]([.,][0-9]+)?[eE]\+[0-9]+")
-FEW_CODES, MOST_CODES = 3, 0.5  # rows, and the share of rows, with a number that may stand for a missing cell
-# What people write for a missing cell where a number is asked for: 9, 99, 999, … and two before them, below zero, too; and −1.
-CODES = np.array(
-    [sign * (10.0**digits - last) for digits in range(1, 10) for last in (1, 2, 3) for sign in (1, -1)] + [-1.0]
-)
 
 
 def look_at_table(people: Population) -> None:
@@ -40,7 +38,7 @@ def look_at_table(people: Population) -> None:
 
 def all_rows(people: Population) -> Block | None:
     """In one block; None where there are more than that, or they are not here."""
-    if not people.rows_are_here or not people.features_are_known:
+    if not people.rows_are_here:
         return None
     block = next(iter(people.blocks()))
     return block if block.n_users == people.n_users else None
@@ -64,6 +62,16 @@ def look_at_ids(people: Population, stacklevel: int = 3) -> None:
             PrivacyWarning,
             stacklevel=stacklevel,
         )
+    numbers = [number for one in people.ids.tolist() if (number := _as_a_whole_number(one)) is not None] if ids else []
+    twice = len(numbers) - len(set(numbers))
+    if twice:
+        warnings.warn(
+            f"{who}: {twice:,} ids are the same whole number as another one, written otherwise, as 12 and 12.0 or 7 and 007 are. "
+            "They count as people of their own; if they are not, somebody under two ids has half of the guarantee. Write them in "
+            "one way.",
+            PrivacyWarning,
+            stacklevel=stacklevel,
+        )
     shortened = sum(SHORTENED.fullmatch(one) is not None for one in without_blanks)
     if shortened:
         warnings.warn(
@@ -82,6 +90,16 @@ def look_at_ids(people: Population, stacklevel: int = 3) -> None:
             PrivacyWarning,
             stacklevel=stacklevel,
         )
+
+
+def _as_a_whole_number(one: Any) -> str | None:
+    """An id of text or a number without what spreadsheets and data frames add or take: zeros before, ``.0`` after; else None.
+
+    >>> [_as_a_whole_number(one) for one in ("12", "12.0", "0012", 12, "+12", "12.5", "1e3", "a7", "0", "00.0")]
+    ['12', '12', '12', '12', '12', None, None, None, '0', '0']
+    """
+    found = WHOLE_NUMBER.fullmatch(str(one).strip())
+    return None if found is None else (found[1] or "") + found[2]
 
 
 def label_in_words(people: Population) -> str:
@@ -112,26 +130,13 @@ def look_at_columns(people: Population, block: Block, stacklevel: int = 3) -> No
             TableWarning,
             stacklevel=stacklevel,
         )
-    looked_at = {**dict(zip(names, block.X.T, strict=True)), label_in_words(people): block.y}
-    coded = {name: count for name, column in looked_at.items() if (count := _codes(column))}
-    if coded:
-        told = ", ".join(f"{name if name == label_in_words(people) else repr(name)} {n:,}" for name, n in coded.items())
-        warnings.warn(
-            f"numbers such as 999 or -1, far from all others, which often stand for a missing cell; rows by column: {told}. If "
-            "they do, leave these cells empty, and say in a schema what that means.",
-            TableWarning,
-            stacklevel=stacklevel,
-        )
-
-
-def _codes(column: np.ndarray) -> int:
-    """How many cells hold a number that is often a code, and lies farther from all others than these lie apart."""
-    is_code = np.isin(column, CODES)
-    if not FEW_CODES <= np.count_nonzero(is_code) <= MOST_CODES * len(column):
-        return 0
-    low, high = column[~is_code].min(), column[~is_code].max()
-    far = (column < low - (high - low)) | (column > high + (high - low))
-    return int(np.count_nonzero(far & is_code)) if high > low else 0
+    if people.schema is not None:  # which has looked at cells as they are written
+        return
+    seen = {name: Codes.of(column) for name, column in zip(names, block.X.T, strict=True)}
+    label = Codes.of(block.y)
+    told = codes_in_words({name: codes.far() for name, codes in seen.items()}, people.label_name or "y", label.far())
+    if told:
+        warnings.warn(told, TableWarning, stacklevel=stacklevel)
 
 
 def look_for_constants(people: Population, block: Block, stacklevel: int = 3) -> None:
@@ -141,7 +146,7 @@ def look_for_constants(people: Population, block: Block, stacklevel: int = 3) ->
     same = dict(zip(people.feature_names or (), block.X.min(axis=0) == block.X.max(axis=0), strict=False))
     columns: dict[str, Any] = {name: (name,) for name in same}
     if people.schema is not None:
-        columns = {column.name: column.feature_names for column in people.schema.features}
+        columns = {column.name: column.feature_names for column in people.schema.features if column.values != UNKNOWN}
     silent = [column for column, names in columns.items() if np.all([same[name] for name in names])]
     if not silent:
         return

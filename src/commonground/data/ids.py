@@ -158,9 +158,11 @@ def require_one_type(known: Iterable[Any], asked: Iterable[Any]) -> None:
 
 
 def mostly_unknown(unknown: np.ndarray) -> str:
+    share = unknown.mean()
+    told = "Nearly all" if 0.995 <= share < 1.0 else f"{share:.0%}"
     return (
-        f"{unknown.mean():.0%} of the rows ({int(unknown.sum()):,} of {len(unknown):,}) belong to nobody who was in training, "
-        "and get the shared prediction. Are these the same ids, written in the same way?"
+        f"{told} of the rows ({int(unknown.sum()):,} of {len(unknown):,}) belong to nobody who was in training, and get the "
+        "shared prediction. Are these the same ids, written in the same way?"
     )
 
 

@@ -123,6 +123,11 @@ class Population:
         return self.kind == "table"
 
     @property
+    def known_part(self) -> "Population | None":
+        """For the operator's own look: these people by the columns that are numbers already; None where they are too many."""
+        return self
+
+    @property
     def custody(self) -> str:
         """For the statement: who held the rows, and what anybody saw before the noise. Empty: one operator had them all."""
         return ""

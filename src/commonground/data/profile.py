@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from commonground.data.codes import Codes
+from commonground.data.columns import require_unique
 from commonground.data.encoding import as_cells, cells_and_gaps, encoded_column
 from commonground.data.schema_column import NO, YES, Column
 from commonground.data.sources import is_path
@@ -14,6 +16,7 @@ from commonground.data.tables import column_names, comes_from, first_cells
 from commonground.data.written import MOST_VALUES, meant_as
 
 MOST_ROWS = 1_000_000  # looked at
+STEPS_OF_A_SCALE, ROWS_AT_AN_END = 21, 10  # different whole numbers, and rows that have the lowest or highest of them
 FEW_ROWS = 50  # in fewer, whole numbers that all differ say nothing
 NAMED_LIKE_AN_ID = re.compile(
     r"(^|[\s_.-])(id|idx|index|uuid|guid|key|rownum|row)$|^unnamed|^$|[a-z]I[dD]$", re.IGNORECASE
@@ -34,8 +37,9 @@ class Profile:
     infinite: int  # cells
     values: tuple[str, ...]  # of a category, the most frequent first; at most 50
     meant_as: str  # text that was meant as numbers or dates, and what to do about it
-    low: float  # 1% and 99% quantile of a number
+    low: float  # 1% and 99% quantile of a number without codes, or the ends of a scale of a few whole numbers
     high: float
+    codes: int  # cells with a number that often stands for a missing cell, far from all others
 
     def __repr__(self) -> str:
         return f"<Profile of {self.name!r}: private>"
@@ -54,6 +58,7 @@ class Profile:
 
 def profiles(source: Any) -> list[Profile]:
     """Of every column of any kind of table, by its first million rows."""
+    require_unique(column_names(source), "The table's columns")
     return [profile(name, cells) for name, cells in raw_table(source).items()]
 
 
@@ -74,7 +79,10 @@ def profile(name: str, cells: Any) -> Profile:
     there = array.filter(pa.array(~missing))
     kind, numbers = _kind(there)
     finite = numbers[np.isfinite(numbers)]
-    low, high = np.quantile(finite, [0.01, 0.99]) if len(finite) else (np.nan, np.nan)
+    seen = Codes.of(finite)
+    codes = seen.far()
+    numeric = finite[(finite >= seen.low) & (finite <= seen.high)] if codes else finite
+    low, high = _most_of(numeric)
     counts = there.value_counts() if kind in ("category", "yes/no") or pa.types.is_string(there.type) else None
     values: tuple[str, ...] = ()
     if counts is not None:
@@ -86,8 +94,20 @@ def profile(name: str, cells: Any) -> Profile:
         n_distinct=len(np.unique(numbers)) if kind == "number" else len(counts) if counts is not None else 0,
         whole=kind == "number" and bool((finite == np.round(finite)).all()),
         infinite=int((~np.isfinite(numbers)).sum()), values=values[:50],
-        meant_as=meant_as(values) if kind in ("category", "text") else "", low=float(low), high=float(high),
+        meant_as=meant_as(values) if kind in ("category", "text") else "", low=low, high=high, codes=codes,
     )  # fmt: skip
+
+
+def _most_of(numbers: np.ndarray) -> tuple[float, float]:
+    """Where most numbers lie; of a scale such as 1 to 10 its ends, where several rows have them, however rare they are."""
+    if not len(numbers):
+        return np.nan, np.nan
+    values, counts = np.unique(numbers, return_counts=True)
+    if len(values) <= STEPS_OF_A_SCALE and (values == np.round(values)).all() and (counts >= ROWS_AT_AN_END).any():
+        usual = values[counts >= ROWS_AT_AN_END]
+        return float(usual[0]), float(usual[-1])
+    low, high = np.quantile(numbers, [0.01, 0.99])
+    return float(low), float(high)
 
 
 def _kind(there: Any) -> tuple[str, np.ndarray]:

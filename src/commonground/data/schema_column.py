@@ -20,6 +20,7 @@ UNITS = {
 }
 YES, NO = ("yes", "true", "y", "t", "1", "1.0", "on"), ("no", "false", "n", "f", "0", "0.0", "off")
 DISCOVER = "discover"
+UNKNOWN = ("any",)  # in place of values still to be found, where the other columns are looked at
 INDICATOR = "indicator"
 LARGEST_NUMBER = 1e300  # larger numbers are no range of anything, and some have no float
 LONGEST = 16  # bytes of a discovered value, unless the schema says otherwise
@@ -101,7 +102,7 @@ class Column:
             yield "role, kind, unit and origin must be texts."
         if not are_texts(self.values):
             yield "values must be texts."
-        if not are_texts([self.name]) or not self.name:
+        if not are_texts([self.name]):  # an empty one is what pandas writes above its index
             yield "its name must be a text."
 
     def _problems_of_size(self) -> Iterator[str]:

@@ -189,14 +189,19 @@ class Table:
 
 def load_rows(table: Table, places: Iterator[np.ndarray] | None, max_memory: int, scratch: Scratch) -> Rows:
     """Check every value and group the rows; `places` is None when they are grouped already."""
-    row_bytes = len(table.columns.values) * table.dtype.itemsize
-    if isinstance(table.source, ArrowSource) or table.source.n_rows * row_bytes <= max_memory:
+    if fits_in_memory(table, max_memory):
         return place_in_memory(table, places)
     if places is None and table.source.open_bytes(table.columns.values) <= STREAMED_BYTES:
         for _ in table.matrices():
             pass  # every value is checked before the first block is used
         return FileRows(table.source, table.columns, table.dtype, scratch)
     return place_on_disk(table, places, max_memory, scratch)
+
+
+def fits_in_memory(table: Table, max_memory: int) -> bool:
+    """Whether its rows are in memory already, or may be as a matrix."""
+    row_bytes = len(table.columns.values) * table.dtype.itemsize
+    return isinstance(table.source, ArrowSource) or table.source.n_rows * row_bytes <= max_memory
 
 
 def place_in_memory(table: Table, places: Iterator[np.ndarray] | None) -> MemoryRows:

@@ -5,6 +5,7 @@ rows.
 """
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,15 +16,14 @@ from commonground.data.encoding import EncodedSource
 from commonground.data.ids import People, as_id_batches, find_people, row_places
 from commonground.data.population import Population
 from commonground.data.schema import Schema
+from commonground.data.schema_column import UNKNOWN
 from commonground.data.sources import Source
-from commonground.data.stores import Scratch, load_rows
+from commonground.data.stores import Scratch, Table, fits_in_memory, load_rows
 from commonground.data.tables import encoded_table, open_with_schema
 from commonground.errors import InputError
 
 if TYPE_CHECKING:
     from commonground.data.users import Users
-
-PLACEHOLDER = ("any",)  # in place of values that are not known yet, where only other columns are looked at
 
 
 class Unencoded(Population):
@@ -63,7 +63,7 @@ class Unencoded(Population):
         return opened
 
     def _without_discovery(self) -> Schema:
-        return self.schema.with_values({column.name: PLACEHOLDER for column in self.schema.undiscovered})
+        return self.schema.with_values({column.name: UNKNOWN for column in self.schema.undiscovered})
 
     @property
     def ids(self) -> np.ndarray:
@@ -77,8 +77,18 @@ class Unencoded(Population):
         """The people with their rows, given the values that were found; once, as rows on disk are kept in one place."""
         assert not self.spent
         self.spent = True
+        self.__dict__.pop("known_part", None)  # rows enough
         schema = self.schema.with_values(values)
+        return self._by(schema, encoded_table(self._source, self._ids, schema))
+
+    @cached_property
+    def known_part(self) -> "Users | None":
+        """The same people before anything is found: values that are not known yet count as none of any list."""
+        schema = self._without_discovery()
         table = encoded_table(self._source, self._ids, schema)
+        return None if self.spent or not fits_in_memory(table, self._max_memory) else self._by(schema, table)
+
+    def _by(self, schema: Schema, table: Table) -> "Users":
         places = None if self._people.grouped else row_places(self._people, self._id_batches, self._name)
         rows = load_rows(table, places, self._max_memory, self._scratch)
         users = self._users_class(

@@ -94,6 +94,11 @@ class Answers:
     def _asked(self, X: Any, users: Any, strict: bool) -> tuple[HeadTable | None, Any, np.ndarray]:
         """Heads, rows as features, and whose head answers each row; no heads, and rows as they are, where nobody has one."""
         check_is_fitted(self, "billboard_")
+        if isinstance(X, Population):
+            raise InputError(
+                "predict and score take rows, not people: X, and users= with one id for each row. users.rows_of(id) has one "
+                "person's; how good the model is on people, evaluate(users) tells."
+            )
         board = self.billboard_
         X, users = self._whose(X, users, self.n_features_in_)
         if columns_of(X) is not None and text_names(X) is None:
@@ -125,13 +130,14 @@ class Answers:
             warnings.warn(mostly_unknown(unknown), UnknownUserWarning, stacklevel=2)
         return self.heads_, X, position
 
-    def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, users: Any = None, sample_weight: Any = None) -> float:
         """R² of the personal predictions, their accuracy where they are log-odds; an error without people where they have heads.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
+        y : array of shape (n_rows,), default=None
+            Of each row; to be given.
         users : array of shape (n_rows,), default=None
             One id for each row.
         sample_weight : array of shape (n_rows,), default=None
@@ -144,6 +150,7 @@ class Answers:
         from sklearn.metrics import accuracy_score, r2_score
 
         answers = self.predict(X, users=users)
+        require_labels(y)
         if self.billboard_.log_odds:  # yes: labels and log-odds above zero
             return float(accuracy_score(np.asarray(y) > 0, answers > 0, sample_weight=sample_weight))
         return float(r2_score(y, answers, sample_weight=sample_weight))
@@ -170,6 +177,12 @@ class Answers:
             raise UnknownUserError(f"user {user_id!r} was not in training, so nothing was spent on her.")
         statement, personal = self.billboard_.statement, self._personal
         return statement.epsilon_spent if personal is None else personal.spent(position, statement.events)
+
+
+def require_labels(y: Any) -> None:
+    """``y`` may be left out, so that whoever gives people in place of rows is told so; not so where rows are given."""
+    if y is None:
+        raise InputError("score needs y, the label of each row of X.")
 
 
 class _Places:

@@ -167,7 +167,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             require_no_classes(people, type(self).__name__)
         if self.recipe not in ("default", "paper"):
             raise InputError(f"recipe of {type(self).__name__} must be 'default' or 'paper', got {self.recipe!r}.")
-        require_discoverable(people, self._budget() if self._declares else None, asked["budgets"], self._rank)
+        self.refuse_undiscoverable(people, own_budgets=asked["budgets"])
         if start is not None and not people.features_are_known:
             raise InputError(
                 "values of some categories are not known yet, and start= says nothing about others. Read the table by its "
@@ -312,6 +312,18 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
         budget = self._budget() if self._declares and self.shared_mean else None
         if budget is not None and budget.mu and (few := too_few_for_a_shared_answer(people, budget.mu)):
             warnings.warn(few, SharingWarning, stacklevel=4)
+
+    def refuse_undiscoverable(self, people: Population, *, own_budgets: bool = False) -> None:
+        """An error where values of categories are to be discovered, and this estimator cannot.
+
+        Parameters
+        ----------
+        people : Population
+            Whom it would be fitted on.
+        own_budgets : bool, default=False
+            Whether everybody has an ε, or an account, of her own.
+        """
+        require_discoverable(people, self._budget() if self._declares else None, own_budgets, self._rank)
 
     def hidden_scales(self, people: Population) -> list[HiddenScale]:
         """Not private, for the operator alone: features whose size the noise of this fit would hide, by name.

@@ -5,6 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from commonground.estimators.answers import require_labels
+
 
 class ClassAnswers(ClassifierMixin):
     """The part of an estimator that makes classes of its heads' numbers; stands before ``PersonalModel`` among the bases."""
@@ -47,13 +49,14 @@ class ClassAnswers(ClassifierMixin):
         found = self.decision_function(X, users, strict=strict)
         return self.classes_[found.argmax(axis=1) if found.ndim == 2 else (found > 0.0).astype(int)]
 
-    def score(self, X: Any, y: Any, users: Any = None, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, users: Any = None, sample_weight: Any = None) -> float:
         """The share of rows whose class is right.
 
         Parameters
         ----------
         X : array of shape (n_rows, n_features)
-        y : array of shape (n_rows,)
+        y : array of shape (n_rows,), default=None
+            Of each row; to be given.
         users : array of shape (n_rows,), default=None
             One id for each row.
         sample_weight : array of shape (n_rows,), default=None
@@ -63,4 +66,6 @@ class ClassAnswers(ClassifierMixin):
         -------
         float
         """
-        return float(np.average(self.predict(X, users=users) == np.asarray(y), weights=sample_weight))
+        answers = self.predict(X, users=users)
+        require_labels(y)
+        return float(np.average(answers == np.asarray(y), weights=sample_weight))

@@ -46,13 +46,10 @@ class HiddenScale:
 
 def hidden_scales(users: Population, mu: float, *, finds_scales: bool, shared_mean: bool) -> list[HiddenScale]:
     """Which features noise would hide at this n·μ; none where every feature has a public size, or rows are elsewhere."""
-    if (
-        not users.features_are_known
-        or not users.rows_are_here
-        or users.sparse
-        or (users.schema is not None and users.schema.bounded)
-    ):
+    known = users.known_part if users.rows_are_here else None
+    if known is None or known.sparse or (known.schema is not None and known.schema.bounded):
         return []
+    users = known
     middle, spread = _middles_and_spreads(users)
     names = users.feature_names or [f"feature {j}" for j in range(users.n_features)]
     varying = spread > 0
@@ -81,8 +78,10 @@ def hidden_label(users: Population, mu: float, *, own_levels: bool, with_level: 
     Where labels lie is found on a grid of sizes, about size one where nothing stands out. With a public range they are learned in
     units of it (``with_level``: also from its middle), and it alone is looked at; else of the rows, only quantiles.
     """
-    if not users.features_are_known or not users.rows_are_here:
+    known = users.known_part if users.rows_are_here else None
+    if known is None:
         return ""
+    users = known
     label = None if users.schema is None else users.schema.label
     if label is not None and label.kind in ("category", "yes/no"):
         return ""

@@ -145,7 +145,7 @@ def _check(board: Billboard, people: Population, internal: bool, confidence: flo
     if not internal and not board.statement.private:
         raise InputError(
             "this model is not private: everybody's answers depend on everybody's rows, so no noise on their errors protects "
-            "anybody. Give internal=True for the exact numbers, which are not private either."
+            "anybody. Give internal=True (--internal) for the exact numbers, which are not private either."
         )
 
 

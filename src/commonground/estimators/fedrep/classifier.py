@@ -238,7 +238,8 @@ class PrivateFedRepClassifier(ClassAnswers, PrivateFedRep):  # type: ignore[misc
             no_class, yes_class = self.classes_.tolist()
             raise InputError(
                 f"labels must be one of the classes {no_class!r} (no) and {yes_class!r} (yes), and "
-                f"{int((~(yes | no)).sum())} of {len(labels)} are not. Name yours: classes=('no', 'yes')."
+                f"{int((~(yes | no)).sum())} of {len(labels)} are not. Name yours: classes=('no', 'yes'), "
+                "or all of several, classes=('a', 'b', 'c')."
             )
         return yes.astype(np.float64)
 

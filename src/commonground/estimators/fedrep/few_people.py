@@ -83,7 +83,7 @@ def sharing_pays(users: Population, rank: int, budget: Budget) -> bool:
     if known < SHARING_PAYS_FROM:
         enough = people * (SHARING_PAYS_FROM / known) ** 0.5
         warnings.warn(
-            f"sharing does not pay here: {users.n_users:,} people at ε = {budget.epsilon:g} are too few for {rank} shared "
+            f"sharing does not pay here: {users.n_users:,} people at ε = {budget.epsilon:.3g} are too few for {rank} shared "
             f"directions of {users.n_features} features, and what is published is mostly noise. People mostly keep models of "
             f"their own rows. About {enough:,.0f} people would be enough, or a larger ε, fewer directions or fewer features.",
             SharingWarning,
