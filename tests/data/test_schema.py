@@ -341,3 +341,12 @@ def test_text_that_python_cannot_decode_does_not_stop_a_fit_that_has_paid() -> N
         cg.Users.from_table(
             pa.table({**rows, "town": texts(usual), "job": texts([b"\xff\xfe", *usual[1:]])}), schema=schema
         )
+
+
+@pytest.mark.parametrize("name", ["rows.csv", "rows.parquet"])
+def test_a_table_of_no_rows_is_not_drafted(tmp_path: Path, name: str) -> None:
+    """Of Parquet it was a traceback, of a CSV a draft that ignores everything."""
+    empty = pd.DataFrame({"u": np.zeros(0, int), "x": np.zeros(0), "y": np.zeros(0)})
+    getattr(empty, f"to_{name.removeprefix('rows.')}")(tmp_path / name, index=False)
+    with pytest.raises(InputError, match="There are no rows"):
+        cg.Schema.draft(tmp_path / name, user="u", label="y")

@@ -10,6 +10,7 @@ import pyarrow as pa
 from commonground.data.codes import Codes
 from commonground.data.columns import require_unique
 from commonground.data.encoding import as_cells, cells_and_gaps, encoded_column
+from commonground.data.ids import no_rows
 from commonground.data.schema_column import NO, YES, Column
 from commonground.data.sources import is_path
 from commonground.data.tables import column_names, comes_from, first_cells
@@ -59,7 +60,10 @@ class Profile:
 def profiles(source: Any) -> list[Profile]:
     """Of every column of any kind of table, by its first million rows."""
     require_unique(column_names(source), "The table's columns")
-    return [profile(name, cells) for name, cells in raw_table(source).items()]
+    found = [profile(name, cells) for name, cells in raw_table(source).items()]
+    if not any(column.n_rows for column in found):
+        raise no_rows()
+    return found
 
 
 def raw_table(source: Any) -> dict[str, Any]:

@@ -180,7 +180,8 @@ def first_cells(source: PathLike, names: list[str], n_rows: int) -> pa.Table:
     if not is_parquet(paths[0]):
         return read_csv_as_text(paths[0], names, names[0])
     batches = ParquetSource(paths, files).batches(names, 2**16)
-    return pa.Table.from_batches([batch for batch, _ in zip(batches, range(n_rows // 2**16), strict=False)])
+    first = [batch for batch, _ in zip(batches, range(n_rows // 2**16), strict=False)]
+    return pa.Table.from_batches(first) if first else pa.table({name: pa.nulls(0) for name in names})
 
 
 def is_parquet(path: Path) -> bool:
