@@ -528,11 +528,15 @@ def test_what_needs_an_extra_that_is_not_there_is_left_out_by_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The core has no torch: the survey ended in a traceback, after minutes."""
+    with monkeypatch.context() as core:
+        core.setitem(sys.modules, "torch", None)
+        with pytest.raises(InputError) as told:
+            joint._torch()
 
-    def none(name: str) -> Any:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    def none() -> Any:
+        raise told.value
 
-    monkeypatch.setattr(joint, "import_module", none)
+    monkeypatch.setattr(joint, "_torch", none)  # other libraries look for torch where modules are, too
     needing = [name for name in survey.names() if "deep" in name]
     monkeypatch.setattr(survey, "names", lambda: (*needing, "joint-sgd"))
     monkeypatch.setattr(survey, "get_num_threads", lambda: 1)

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +55,10 @@ def _convex(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointSta
 def _torch() -> Any:
     """An extra, which the core does without."""
     try:
-        return import_module("torch")
+        import torch
     except ModuleNotFoundError:
         raise InputError("a deep net needs torch: pip install 'commonground[deep]'.") from None
+    return torch
 
 
 def _deep(claim: Claim, unit: str, q: float, rows: dict[str, Any]) -> JointStatement:
