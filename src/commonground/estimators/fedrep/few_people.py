@@ -32,12 +32,13 @@ import numpy as np
 from commonground.accounting.budgets import Budget
 from commonground.accounting.plan import Plan, Share
 from commonground.clipping.grid import N_BINS, bin_of, lower_edge
+from commonground.clipping.sums import from_symmetric_half
 from commonground.data.population import Population
 from commonground.errors import SharingWarning
 from commonground.gate import Gate
 from commonground.progress import progress_bar
-from commonground.statistics.statistic import WINDOW, SharedModel
-from commonground.statistics.whitened import WhitenedGradients
+from commonground.statistics.statistic import SharedModel
+from commonground.statistics.whitened import BestGuesses, MissedSizes
 from commonground.steps.initial_embedding import release_embedding_in_looks, release_initial_embedding
 
 SHARING_PAYS_FROM = 10.0  # S; below it the embedding is mostly noise, see docs/real_data.md
@@ -45,7 +46,10 @@ MANY_PEOPLE_FROM = 60.0  # S; below it this recipe is the better one, see docs/p
 N_ROUNDS = 192
 SIZES_EVERY = 32
 AVERAGED_ROUNDS = 1700.0  # divided by S: over so many rounds the share of signal is averaged
-CLIP_BELOW = 4  # bins by which the clip is below people's middle size: a quarter of it
+SEEN = 0.16  # of all directions, by one person's rows
+MOST_KNOWN = 0.7  # of a direction that people miss: noise does not lengthen steps by more than 1/(1 + SEEN − 0.7)
+# Looks at the start: the share of their budget, and of all directions that the next one looks at.
+LOOKS = ((0.36, 0.7), (0.16, 0.5), (0.12, 0.36), (0.1, 0.26), (0.08, 0.2), (0.07, 0.15), (0.06, 0.11), (0.05, None))
 SPREAD = 1.0  # bins: standard deviation of people's sizes, taken to be normal on the grid
 FIRST_SIZE = 1.6  # norm of a gradient expected in the first round, relative to the head
 FIRST_MIDDLE_STD = 2.0  # bins: standard deviation of the middle size that is expected before the first histogram
@@ -59,14 +63,14 @@ def plan_for_few(information: float) -> Plan:
     """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
 
     >>> {name: round(share, 3) for name, share in plan_for_few(12.0).fractions().items()}
-    {'init': 0.165, 'sizes': 0.02, 'rounds': 0.815}
+    {'init': 0.14, 'sizes': 0.02, 'rounds': 0.84}
     """
-    init = float(np.clip(2.0 / information, 0.08, 0.165))
+    init = float(np.clip(2.0 / information, 0.08, 0.14))
     return Plan(
         (
-            Share("init", init, "a first embedding, in three looks"),
+            Share("init", init, "a first embedding, in eight looks"),
             Share("sizes", SIZES, "a histogram of sizes, every 32 rounds", N_ROUNDS / SIZES_EVERY),
-            Share("rounds", 1.0 - init - SIZES, "clipped sums of what people miss", N_ROUNDS),
+            Share("rounds", 1.0 - init - SIZES, "best guesses at what people miss", N_ROUNDS),
         )
     )
 
@@ -102,7 +106,7 @@ def recipe_for_few(
         if rank == "auto":  # a first look alone would have to tell it
             U = release_initial_embedding(users, rank, model, gate, mu["init"])
         else:
-            U = release_embedding_in_looks(users, int(rank), model, gate, mu["init"])
+            U = release_embedding_in_looks(users, int(rank), model, gate, mu["init"], looks=LOOKS)
         return rounds_for_few(users, replace(model, embedding=U), gate, mu, advance)
 
 
@@ -113,38 +117,39 @@ def rounds_for_few(
     U = model.embedding
     d, k = U.shape
     people = users.total_weight
-    mu_sum, mu_size = mu["rounds"], mu["sizes"]
     numbers = (d - k) * k
-    sizes = gate.release(users.sum(WhitenedGradients(model, 1)).whole_histogram("where sizes lie"), mu_size)
-    middle, seen = fit_sizes(
-        sizes.value[1:], 1, sizes.noise_std, people, float(bin_of(FIRST_SIZE**2)), FIRST_MIDDLE_STD
-    )
-    measured = middle
-    present = [1.0, 1.0, seen]  # the share of people who have something to send: everybody, unless histograms object
+    middle, doubt, highest = float(bin_of(FIRST_SIZE**2)), FIRST_MIDDLE_STD, 0.0
+    present = [1.0, 1.0]  # the share of people who have something to send: everybody, unless histograms object
     # How far one round's share of signal is trusted: the less there is, the longer the memory.
-    memory = float(np.clip(AVERAGED_ROUNDS / information(people, d, k, mu_sum * N_ROUNDS**0.5), 40, 200))
+    memory = float(np.clip(AVERAGED_ROUNDS / information(people, d, k, mu["rounds"] * N_ROUNDS**0.5), 40, 200))
     remembered = memory  # before the first round: its expected value
-    expected = information(people, d, k, mu_sum)
+    expected = information(people, d, k, mu["rounds"])
     ratio = remembered * (1.0 + expected)
+    missed = np.zeros(
+        (d, d)
+    )  # the running mean of where people miss anything: over as many rounds as the error is the same
     for t in range(N_ROUNDS):
-        first = int(np.clip(round(middle) - WINDOW // 2, 1, N_BINS - WINDOW))
-        sums = users.sum(WhitenedGradients(replace(model, embedding=U), first))
-        if t % SIZES_EVERY == 0 and t > 0:
-            sizes = gate.release(sums.histogram(f"round {t + 1}: sizes"), mu_size)
-            middle, seen = fit_sizes(sizes.value, first, sizes.noise_std, people, middle, MIDDLE_STD, measured)
-            measured = middle
+        current = replace(model, embedding=U)
+        if t % SIZES_EVERY == 0:
+            sizes = gate.release(users.sum(MissedSizes(current)).bounded(f"round {t + 1}: sizes"), mu["sizes"])
+            middle, seen = fit_sizes(sizes.value[1:], 1, sizes.noise_std, people, middle, doubt, highest)
+            doubt, highest = MIDDLE_STD, middle
             present.append(seen)
-        edge = int(np.clip(round(middle) - CLIP_BELOW, first + 1, first + WINDOW - 1))
-        clipped_to = lower_edge(edge) / lower_edge(middle + 0.5)  # of a middle size; a bin's number is its lower edge's
-        worth = people * float(np.clip(np.mean(present), 0.1, 1.0)) * clipped_to
-        gradient = gate.release(sums.clipped_at(edge, f"round {t + 1}: clipped sum"), mu_sum)
-        G = gradient.value.T
-        across = G - U @ (U.T @ G)
-        ratio = (1 - 1 / memory) * ratio + float((across**2).sum()) / (numbers * gradient.noise_std**2)
+        half = gate.release(users.sum(BestGuesses(current)).bounded(f"round {t + 1}: best guesses"), mu["rounds"])
+        guesses = 2.0 * from_symmetric_half(half.value, d)  # heads and what is missed have length one in it
+        outside = np.eye(d) - U @ U.T
+        across, within = outside @ guesses @ U, outside @ guesses @ outside
+        ratio = (1 - 1 / memory) * ratio + float((across**2).sum()) / (numbers * 2.0 * half.noise_std**2)
         remembered = (1 - 1 / memory) * remembered + 1
         signal = max(0.0, ratio / remembered - 1.0)  # against noise
         share = signal / (1.0 + signal)
-        U = np.ascontiguousarray(np.linalg.qr(U + share * k / worth * across)[0])
+        within -= np.trace(within) / (d - k) * outside
+        missed = outside @ ((1.0 - share) * missed + share * k / people * within) @ outside
+        known, Q = np.linalg.eigh(missed)
+        step = Q @ (Q.T @ across / (1.0 + SEEN - np.minimum(known, MOST_KNOWN))[:, None])
+        size = lower_edge(middle + 0.5)  # a bin's number is its lower edge's
+        worth = people * float(np.clip(np.mean(present), 0.1, 1.0))
+        U = np.ascontiguousarray(np.linalg.qr(U + share * k * size / worth * step)[0])
         # Two bins an octave, and the squared error falls by 1 − share. Where label noise makes up the rest of people's
         # sizes, the signal is weaker than expected by just the error's part of their squares.
         middle += float(np.log2(max(1.0 - share * min(1.0, signal / expected), 0.25)))
