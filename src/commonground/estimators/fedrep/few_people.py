@@ -1,8 +1,8 @@
 """Rounds for few people: when all rounds together hardly carry more signal than noise.
 
 How much is known before training, from public numbers alone: n people, each of whom sees a share of about 0.16 of all
-directions, move the sum of clipped contributions by 0.4·n/√k of its clip towards the truth; the noise has (d − k)k
-coordinates of 2/μ clips each. The squared ratio, over all rounds together,
+directions, move a sum of contributions of length one by 0.4·n/√k towards the truth; the noise has (d − k)k coordinates of 2/μ
+each. The squared ratio, over all rounds together,
 
     S = 0.16 n² μ² / (4 k (d − k) k),
 
@@ -11,15 +11,19 @@ is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 
 - **many small rounds** are better than few: a round with signal-to-noise s shrinks the squared error by 1/(1 + s), not e^−s;
 - **the step must not believe one round.** Read off a single noisy gradient, the share of signal is off by √(2/p) for p
   numbers, as much as there is. It is the same in all rounds, so it is averaged over many;
+- **everybody counts alike**: each person sends her best guess at what is missed, given all that her rows say, and her head,
+  both of one length (``statistics.whitened``). Nobody is clipped, and to scale all to one length costs no signal;
+- **steps are longer where people miss something.** The same release says, for nothing, along which directions their guesses lie.
+  With its mean M over as many rounds as the error stays about the same, the step is (1 + 0.16 − M)⁻¹ times the gradient: M is
+  0.16 along what is missed, and zero elsewhere;
 - **sizes are followed, not measured**: the error shrinks by what the steps take away, so a histogram every 32 rounds is
-  enough to stay on track; clipping well below most people's size costs no signal (all are then scaled to one length);
-- **each person sends her best guess** at what is missed, given all that her rows say (``statistics.whitened``);
+  enough to stay on track;
 - **the start is looked for in several looks** (``initial_embedding``), and nothing else is paid for: no scales, no prior. What is
-  missed is sent against the person's head, a ratio of about one at first, whatever the units of features and labels.
+  missed is measured against the person's head, a ratio of about one at first, whatever the units of features and labels.
 
-**Guarantee.** What reads data passes the gate: three sums of u_j u_jᵀ (√2), the later ones within a subspace that follows from
-the releases so far; six histograms of sizes (√2), the first over the whole grid; and in each round the clipped sum (2C). All
-else is made of these.
+**Guarantee.** What reads data passes the gate: eight sums of u_j u_jᵀ (√2), the later ones within a subspace that follows from
+the releases so far; six histograms of sizes (√2); and in each round a sum of z_j z_jᵀ (√2), z_j a vector of length one that
+follows from her rows and the releases so far. All else is made of these.
 """
 
 import warnings
@@ -47,11 +51,11 @@ N_ROUNDS = 192
 SIZES_EVERY = 32
 AVERAGED_ROUNDS = 1700.0  # divided by S: over so many rounds the share of signal is averaged
 SEEN = 0.16  # of all directions, by one person's rows
-MOST_KNOWN = 0.7  # of a direction that people miss: noise does not lengthen steps by more than 1/(1 + SEEN − 0.7)
+MOST_MISSED = 0.7  # of M: noise lengthens no step by more than 1/(1 + SEEN − 0.7)
 # Looks at the start: the share of their budget, and of all directions that the next one looks at.
 LOOKS = ((0.36, 0.7), (0.16, 0.5), (0.12, 0.36), (0.1, 0.26), (0.08, 0.2), (0.07, 0.15), (0.06, 0.11), (0.05, None))
 SPREAD = 1.0  # bins: standard deviation of people's sizes, taken to be normal on the grid
-FIRST_SIZE = 1.6  # norm of a gradient expected in the first round, relative to the head
+FIRST_SIZE = 1.6  # norm of what is expected to be missed in the first round, relative to the head
 FIRST_MIDDLE_STD = 2.0  # bins: standard deviation of the middle size that is expected before the first histogram
 MIDDLE_STD = 0.5  # bins: the same before later histograms
 # Nats of likelihood that a middle far from the expected one must make up for; chosen on simulated people.
@@ -63,14 +67,14 @@ def plan_for_few(information: float) -> Plan:
     """A start that is mostly noise wastes all rounds after it, so it is worth the more the less there is.
 
     >>> {name: round(share, 3) for name, share in plan_for_few(12.0).fractions().items()}
-    {'init': 0.14, 'sizes': 0.02, 'rounds': 0.84}
+    {'init': 0.165, 'sizes': 0.02, 'rounds': 0.815}
     """
-    init = float(np.clip(2.0 / information, 0.08, 0.14))
+    init = float(np.clip(2.0 / information, 0.08, 0.165))
     return Plan(
         (
             Share("init", init, "a first embedding, in eight looks"),
             Share("sizes", SIZES, "a histogram of sizes, every 32 rounds", N_ROUNDS / SIZES_EVERY),
-            Share("rounds", 1.0 - init - SIZES, "best guesses at what people miss", N_ROUNDS),
+            Share("rounds", 1.0 - init - SIZES, "heads and best guesses at what they miss", N_ROUNDS),
         )
     )
 
@@ -125,9 +129,7 @@ def rounds_for_few(
     remembered = memory  # before the first round: its expected value
     expected = information(people, d, k, mu["rounds"])
     ratio = remembered * (1.0 + expected)
-    missed = np.zeros(
-        (d, d)
-    )  # the running mean of where people miss anything: over as many rounds as the error is the same
+    missed = np.zeros((d, d))  # M above; the shares of signal of as many rounds as it is a mean of add up to one
     for t in range(N_ROUNDS):
         current = replace(model, embedding=U)
         if t % SIZES_EVERY == 0:
@@ -145,8 +147,7 @@ def rounds_for_few(
         share = signal / (1.0 + signal)
         within -= np.trace(within) / (d - k) * outside
         missed = outside @ ((1.0 - share) * missed + share * k / people * within) @ outside
-        known, Q = np.linalg.eigh(missed)
-        step = Q @ (Q.T @ across / (1.0 + SEEN - np.minimum(known, MOST_KNOWN))[:, None])
+        step = longer_where_missed(across, missed)
         size = lower_edge(middle + 0.5)  # a bin's number is its lower edge's
         worth = people * float(np.clip(np.mean(present), 0.1, 1.0))
         U = np.ascontiguousarray(np.linalg.qr(U + share * k * size / worth * step)[0])
@@ -156,6 +157,16 @@ def rounds_for_few(
         middle = float(np.clip(middle, 1, N_BINS - 2))
         advance()
     return replace(model, embedding=U)
+
+
+def longer_where_missed(gradient: np.ndarray, missed: np.ndarray) -> np.ndarray:
+    """(1 + SEEN − M)⁻¹ times the gradient; without noise, a step as long as before along what is missed, and shorter elsewhere.
+
+    >>> longer_where_missed(np.array([[1.16], [1.16]]), np.diag([0.16, 0.0])).round(3).ravel().tolist()
+    [1.16, 1.0]
+    """
+    much, Q = np.linalg.eigh(missed)
+    return np.asarray(Q @ (Q.T @ gradient / (1.0 + SEEN - np.minimum(much, MOST_MISSED))[:, None]))
 
 
 def fit_sizes(
