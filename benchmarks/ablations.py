@@ -21,9 +21,7 @@ import commonground as cg
 from commonground.estimators.fedrep import few_people, private_fedrep
 from commonground.estimators.fedrep import many_people as fedrep
 from commonground.progress import progress_bar
-from commonground.statistics.gradients import EmbeddingGradients
-from commonground.steps import rounds
-from commonground.steps.initial_embedding import release_initial_embedding
+from commonground.steps import initial_embedding, rounds
 
 POPULATIONS = ((20_000, 0.1), (5_000, 1.0), (2_000, 1.0))
 FEW_POPULATIONS = ((2_000, 1.0), (1_500, 1.0), (1_000, 1.0))
@@ -65,12 +63,12 @@ few_with = partial(patch.multiple, few_people)
 FEW_VARIANTS = {
     "default": lambda: few_with(N_ROUNDS=few_people.N_ROUNDS),
     "ordinary rounds instead": lambda: patch.object(private_fedrep, "MANY_PEOPLE_FROM", 0.0),
-    "one look instead of three": lambda: few_with(release_embedding_in_looks=release_initial_embedding),
-    "rows' correlations not taken out": lambda: few_with(WhitenedGradients=EmbeddingGradients),
+    "one look instead of eight": lambda: few_with(LOOKS=((1.0, None),)),
+    "three looks": lambda: few_with(LOOKS=initial_embedding.LOOKS),
+    "steps of one length in all directions": lambda: few_with(longer_where_missed=lambda gradient, missed: gradient),
     "96 rounds": lambda: few_with(N_ROUNDS=96, SIZES_EVERY=16, AVERAGED_ROUNDS=few_people.AVERAGED_ROUNDS / 2),
     "short memory of the share of signal": lambda: few_with(AVERAGED_ROUNDS=1.0),
     "sizes measured twice as often": lambda: few_with(SIZES_EVERY=few_people.SIZES_EVERY // 2),
-    "clip at the middle size": lambda: few_with(CLIP_BELOW=0),
 }
 
 

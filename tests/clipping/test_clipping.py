@@ -42,7 +42,7 @@ from commonground.statistics.rows import RowCounts
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections
 from commonground.statistics.statistic import SharedModel
 from commonground.statistics.subspace_scores import SubspaceScores
-from commonground.statistics.whitened import WhitenedGradients
+from commonground.statistics.whitened import BestGuesses, MissedSizes
 from populations import mean_model, no_rows, ragged_block, replace_person, strange_people
 
 D = 6
@@ -107,11 +107,9 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
         DirectionsWithin(mean_model(np.zeros(D), 0.0, True), U).of(b).bounded("d")
     ),
     "feature energy": lambda b: FeatureEnergies(True).of(b).bounded("e"),
-    "whitened gradients": lambda b: WhitenedGradients(PLAIN, LOWEST).of(b).clipped_at(121, "w"),
-    "whitened gradients, intercepts": lambda b: (
-        WhitenedGradients(WITH_INTERCEPTS, LOWEST).of(b).clipped_at(LOWEST + 1, "w")
-    ),
-    "whitened gradient sizes": lambda b: WhitenedGradients(PLAIN, LOWEST).of(b).histogram("w"),
+    "best guesses": lambda b: BestGuesses(PLAIN).of(b).bounded("g"),
+    "best guesses, intercepts": lambda b: BestGuesses(WITH_INTERCEPTS).of(b).bounded("g"),
+    "missed sizes": lambda b: MissedSizes(PLAIN).of(b).bounded("s"),
     "feature scales": lambda b: ScaleProfiles(W0, False, LOWEST).of(b).clipped_at(122, "s"),
     "feature scale sizes": lambda b: ScaleProfiles(W0, True, LOWEST).of(b).histogram("s"),
     "feature moments": lambda b: FeatureMoments(False).of(b).bounded("m"),

@@ -38,7 +38,7 @@ from commonground.statistics.posterior import PosteriorGradients, PosteriorMomen
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.rows import RowCounts
 from commonground.statistics.statistic import SharedModel, Statistic
-from commonground.statistics.whitened import WhitenedGradients
+from commonground.statistics.whitened import BestGuesses, MissedSizes
 from federation_in_process import InProcess, dealt, nodes_of
 from populations import mean_model, ragged_block, replace_person, strange_people
 
@@ -75,7 +75,8 @@ ASKED: dict[str, Statistic[Any]] = {
         RowCounts(),
         ScaleProfiles(W0, True, 110),
         SignedLabels(MeanGradients(mean_model(W0, 0.5, True), 1.0, 110)),
-        WhitenedGradients(WITHOUT_MEAN, 110),
+        BestGuesses(WITHOUT_MEAN),
+        MissedSizes(WITHOUT_MEAN),
     )
 }
 

@@ -64,7 +64,7 @@ from commonground.statistics.rows import RowCounts
 from commonground.statistics.sparse_features import FeatureFrequencies, SparseDirections, sparse_energy_counts
 from commonground.statistics.statistic import SharedModel, Statistic
 from commonground.statistics.subspace_scores import SubspaceScores
-from commonground.statistics.whitened import WhitenedGradients
+from commonground.statistics.whitened import BestGuesses, MissedSizes
 from populations import mean_model, no_rows, ragged_block, random_person, replace_person, strange_people
 
 pytestmark = pytest.mark.slow
@@ -118,8 +118,10 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "mean gradients about a centre": lambda b: MeanGradients(mean_model(W0, 0.1, True), 2.0, LAST, 1e3 * W0).of(b),
     "after heads": lambda b: ResidualGradients(SharedModel(U, 0 * W0, 0.0, False), LOWEST).of(b),
     "after heads, mean, intercepts": lambda b: ResidualGradients(WITH_MEAN, 1).of(b),
-    "whitened": lambda b: WhitenedGradients(PLAIN, LOWEST).of(b),
-    "whitened, intercepts": lambda b: WhitenedGradients(WITH_INTERCEPTS, 1).of(b),
+    "best guesses": lambda b: BestGuesses(PLAIN).of(b),
+    "best guesses, intercepts": lambda b: BestGuesses(WITH_INTERCEPTS).of(b),
+    "missed sizes": lambda b: MissedSizes(PLAIN).of(b),
+    "missed sizes, intercepts": lambda b: MissedSizes(WITH_INTERCEPTS).of(b),
     "feature scales": lambda b: ScaleProfiles(W0, False, LOWEST).of(b),
     "feature scales, intercepts": lambda b: ScaleProfiles(W0, True, LOWEST).of(b),
     "logistic": lambda b: SignedLabels(ConvexGradients(WITH_MEAN, "logistic", False, LOWEST)).of(b),

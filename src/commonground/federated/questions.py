@@ -23,7 +23,7 @@ from commonground.statistics.posterior import PosteriorGradients, PosteriorMomen
 from commonground.statistics.residuals import ResidualGradients
 from commonground.statistics.rows import RowCounts
 from commonground.statistics.statistic import WINDOW, Statistic
-from commonground.statistics.whitened import WhitenedGradients
+from commonground.statistics.whitened import BestGuesses, MissedSizes
 
 MOST_VALUES = 20  # of a question, those of statistics within statistics included
 MOST_ENTRIES = 2**26  # of an answer: half a gigabyte
@@ -34,10 +34,10 @@ COSTS = (1e-9, 1e3)  # the least and the most μ of an answer; its ledger allows
 CATALOGUE: dict[str, type[Statistic[Any]]] = {
     statistic.__name__: statistic
     for statistic in (
-        ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments, EmbeddingMomentSizes,
-        FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies, LabelMeans,
-        LabelNoise, LabelPlaces, LabelsInUnit, MeanFeatures, MeanGradients, PosteriorGradients, PosteriorMoments,
-        ResidualGradients, RowCounts, ScaleProfiles, SignedLabels, WhitenedGradients,
+        BestGuesses, ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments,
+        EmbeddingMomentSizes, FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies,
+        LabelMeans, LabelNoise, LabelPlaces, LabelsInUnit, MeanFeatures, MeanGradients, MissedSizes, PosteriorGradients,
+        PosteriorMoments, ResidualGradients, RowCounts, ScaleProfiles, SignedLabels,
     )
 }  # fmt: skip
 METHODS: dict[type, tuple[str, ...]] = {  # what a node that adds its own noise makes of a sum

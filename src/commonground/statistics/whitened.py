@@ -1,10 +1,15 @@
-"""Each person's best guess at what the embedding misses, given her rows.
+"""Each person's best guess at what the embedding misses, given her rows, beside her head, and both of one length.
 
 She fits θ_j = argmin ‖y_j − X_j θ‖² + λ‖θ − U Uᵀθ‖²: ridge that leaves the span of U free and pays for what is outside. Her
 head is v_j = Uᵀθ_j, and e_j = θ_j − U v_j, with few rows, is the projection of the missing part onto what her rows can see beside
 the head: for m rows in d dimensions its cos² with the truth is (m − k)/(d − k). A gradient X_jᵀr_j points partly along the
 rows' own scatter, and reaches (m − k)/(m + d). It costs a small solve per person, so it is used where people are few and every
 bit of signal counts.
+
+**One vector, z = (U v/‖v‖ + e/‖e‖)/√2, says both.** The part of Σ z zᵀ across the span of U is ½ Σ e vᵀ/(‖e‖‖v‖): in which
+direction the embedding is wrong. Replacing a person moves Σ z zᵀ by √2, so that part is as noisy against what it says as Σ e
+vᵀ/(‖e‖‖v‖) alone would be, which two opposite people move by 2. The part outside of the span, ½ Σ e eᵀ/‖e‖², comes for
+nothing: in which directions anything is missed at all.
 """
 
 import math
@@ -12,29 +17,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from commonground.clipping.grid import N_BINS, bin_of
-from commonground.clipping.sums import BinnedSums
+from commonground.clipping.grid import bin_of
+from commonground.clipping.sums import DirectionSums, SizeCounts
 from commonground.compiled import kernel
 from commonground.data.population import Block
-from commonground.statistics.kernels.chunks import over_chunks
+from commonground.statistics.kernels.chunks import over_chunks, sum_over_chunks
 from commonground.statistics.kernels.linear import solve_in_place
-from commonground.statistics.statistic import WINDOW, SharedModel, Statistic, WindowStart
+from commonground.statistics.statistic import SharedModel, Statistic
 
 _RIDGE = 0.1  # of the mean eigenvalue
 _FREE = 1e6  # how much more the span of U may vary than what is outside of it
 
 
 @kernel(error_model="numpy")
-def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, window):  # type: ignore[no-untyped-def]
-    d, k = X.shape[1], U.shape[1]
-    counts, raw, unit = np.zeros((1, N_BINS)), np.zeros((1, window, k, d)), np.zeros((1, window, k, d))
-    v, G = np.empty(k), np.empty((k, d))
-    for j in range(offsets.shape[0] - 1):
+def _best_guesses(X, y, offsets, U, local_intercept):  # type: ignore[no-untyped-def]
+    """Everybody's z, and the bin of ‖e‖/‖v‖ times d over what her rows can see; zero and bin 0 where there is none."""
+    n, d, k = offsets.shape[0] - 1, X.shape[1], U.shape[1]
+    guesses, bins = np.zeros((n, d)), np.zeros(n, np.int64)
+    v = np.empty(k)
+    for j in range(n):
         lo, hi = offsets[j], offsets[j + 1]
         m = hi - lo
         seen = min(m - local_intercept, d) - k
-        if seen <= 0 or weights[j] == 0.0:
-            counts[0, 0] += weights[j]
+        if seen <= 0:
             continue
         rows, r = X[lo:hi].astype(np.float64), y[lo:hi].astype(np.float64)
         if local_intercept:
@@ -62,30 +67,44 @@ def _whitened_gradients(X, y, offsets, weights, U, local_intercept, lowest, wind
                 e[a] -= U[a, c] * v[c]
         if m <= d:
             v *= 1.0 + _FREE
-        scale = d * (1.0 + _RIDGE) / (seen * (v * v).sum())
-        for c in range(k):
+        missed, held = (e * e).sum(), (v * v).sum()
+        scale = d * (1.0 + _RIDGE) / seen
+        bins[j] = bin_of(scale * scale * missed / held if solved else math.nan)
+        if bins[j] > 0:
             for a in range(d):
-                G[c, a] = scale * v[c] * e[a]
-        squared = (G * G).sum()  # of the very matrix that is added
-        b = bin_of(squared if solved else math.nan)
-        counts[0, b] += weights[j]
-        if b > 0:
-            at = min(max(b - lowest, 0), window - 1)
-            raw[0, at] += weights[j] * G
-            unit[0, at] += weights[j] / math.sqrt(squared) * G
-    return counts, raw, unit
+                along = 0.0
+                for c in range(k):
+                    along += U[a, c] * v[c]
+                guesses[j, a] = math.sqrt(0.5) * (along / math.sqrt(held) + e[a] / math.sqrt(missed))
+    return guesses, bins
 
 
 @dataclass(frozen=True, eq=False)
-class WhitenedGradients(Statistic[BinnedSums]):
-    """Person j sends e_j v_jᵀ / ‖v_j‖², scaled up by the share of all directions that her rows can see."""
+class BestGuesses(Statistic[DirectionSums]):
+    """Σ_j z_j z_jᵀ over people: what person j's rows say is missed, and her head, as one vector of length one."""
 
-    gives = BinnedSums
+    gives = DirectionSums
     model: SharedModel
-    lowest: WindowStart
 
-    def of(self, block: Block) -> BinnedSums:
-        model = self.model
-        how = model.embedding, model.own_intercept, self.lowest, WINDOW
-        parts = over_chunks(block, lambda some: _whitened_gradients(*some.for_kernels, *how))
-        return BinnedSums.of_chunks(parts, self.lowest, block.n_users)
+    def of(self, block: Block) -> DirectionSums:
+        return sum_over_chunks(
+            block, lambda some: DirectionSums.of(_guesses_of(some, self.model)[0], some.person_weights)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class MissedSizes(Statistic[SizeCounts]):
+    """How many people miss how much against their heads, scaled up by the share of all directions that their rows can see."""
+
+    gives = SizeCounts
+    model: SharedModel
+
+    def of(self, block: Block) -> SizeCounts:
+        bins = over_chunks(block, lambda some: _guesses_of(some, self.model)[1])
+        return SizeCounts.of(bins, block.person_weights)
+
+
+def _guesses_of(some: Block, model: SharedModel) -> tuple[np.ndarray, np.ndarray]:
+    X, y = some.X.astype(np.float64, copy=False), some.y.astype(np.float64, copy=False)
+    guesses, bins = _best_guesses(X, y, some.offsets, model.embedding, int(model.own_intercept))
+    return guesses, bins

@@ -7,7 +7,7 @@ shared can be read off it, as its noise is known: post-processing, and free.
 shared ones; within the rest, people's directions have lost most of their noise, and there are fewer numbers to be noised.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -50,6 +50,7 @@ def release_embedding_in_looks(
     mu: float,
     features: np.ndarray | None = None,
     repaired: Callable[[np.ndarray, int, float], np.ndarray] | None = None,
+    looks: Sequence[tuple[float, float | None]] = LOOKS,
 ) -> np.ndarray:
     """The top-k eigenvectors of what several looks say together, (d, k); of sparse rows, for ``features``.
 
@@ -57,7 +58,7 @@ def release_embedding_in_looks(
     """
     d = _size(users, features)
     evidence, subspace = np.zeros((d, d)), np.eye(d)
-    for look, (share, kept) in enumerate(LOOKS):
+    for look, (share, kept) in enumerate(looks):
         asked = _directions(users, model, features, subspace if look else None)
         half = gate.release(users.sum(asked).bounded(f"initial embedding, look {look + 1}"), mu * share**0.5)
         moment = from_symmetric_half(half.value, subspace.shape[1])
