@@ -427,7 +427,8 @@ def leak_in_file(patch: pytest.MonkeyPatch, folder: Path) -> None:
     release = Gate.release
 
     def dump(self: Gate, bounded_sum: BoundedSum, mu: float) -> Any:
-        (folder / "debug.bin").write_bytes(b"\x01" + bounded_sum.value.astype(np.float32).tobytes())
+        with open(folder / "debug.bin", "ab") as file:
+            file.write(b"\x01" + bounded_sum.value.astype(np.float32).tobytes())
         return release(self, bounded_sum, mu)
 
     patch.setattr(Gate, "release", dump)
