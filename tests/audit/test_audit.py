@@ -125,9 +125,11 @@ def test_no_claim_is_refuted_and_the_audit_comes_close(recipe: str) -> None:
     assert report.whole.bound.epsilon > 0.2 * report.whole.claimed_epsilon or recipe in weak
     # The pair is nearly the worst case: what the replaced person moved, all releases together, against the claim.
     reached = np.sqrt(sum((line.reach * line.claimed_mu) ** 2 for line in report.releases if line.reach))
-    least = {"fedrep": 0.8, "fedrep-refit": 0.7, "fedrep-sparse": 0.75, "logistic": 0.75, "classes": 0.8}.get(
-        recipe, 0.85
-    )
+    # Not of recipes whose sums see labels from where the releases before have put their level: nobody is far from everything.
+    least = {
+        "fedrep": 0.8, "fedrep-refit": 0.7, "fedrep-sparse": 0.75, "logistic": 0.75, "classes": 0.8, "single-model": 0.65,
+        "own-data": 0.65,
+    }.get(recipe, 0.85)  # fmt: skip
     assert reached > least * report.whole.claimed_mu
 
 
@@ -139,7 +141,7 @@ def test_no_claim_of_a_search_is_refuted() -> None:
     assert report.whole.claimed_epsilon <= CLAIM.epsilon
     assert report.whole.bound.accuracy > 0.55  # forty runs prove no ε, but they see her
     reached = np.sqrt(sum((line.reach * line.claimed_mu) ** 2 for line in report.releases if line.reach))
-    assert reached > 0.7 * report.whole.claimed_mu
+    assert reached > 0.6 * report.whole.claimed_mu
 
 
 @pytest.mark.parametrize("recipe", LAPLACE)
@@ -410,13 +412,14 @@ def test_the_gate_is_itself_again_after_an_audit() -> None:
 
 
 @pytest.mark.statistical
+@pytest.mark.filterwarnings("ignore::commonground.errors.ScaleWarning")  # all but the canaries have labels of zero
 @pytest.mark.parametrize(
     ("recipe", "broken", "refuted"),
     [("single-model", None, False), ("fedrep", None, False), ("fedrep", "unclipped-init", True)],
 )
 def test_one_run(recipe: str, broken: str | None, refuted: bool) -> None:
     with BROKEN[broken].variant() if broken else nullcontext():
-        result = one_run_audit(RECIPES[recipe], Claim(epsilon=1.0), n_users=200, canaries=30)
+        result = one_run_audit(RECIPES[recipe], Claim(epsilon=1.0), n_users=1_000, canaries=30)  # enough for directions
     assert result.refuted is refuted
     assert result.guesses == 15
     assert not refuted or result.correct == 15

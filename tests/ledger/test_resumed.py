@@ -38,7 +38,7 @@ class PlugError(Exception):
 
 
 def fit(people: Population, file: Path) -> Any:
-    return cg.SingleModel(1.0).fit(USERS, ledger=people, checkpoint=file).billboard_
+    return cg.SingleModel(1.0, fit_intercept=False).fit(USERS, ledger=people, checkpoint=file).billboard_
 
 
 def interrupted(people: Population, file: Path, releases: int, monkeypatch: pytest.MonkeyPatch, written: bool) -> None:
@@ -145,7 +145,7 @@ def test_a_process_that_was_taken_for_dead_cannot_go_on(
     people: Population, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, last: bool
 ) -> None:
     """It is resumed from a copy of its journal while it lives: neither a further charge nor a board of it."""
-    n = len(cg.SingleModel(1.0).fit(USERS).billboard_.statement.events)
+    n = len(cg.SingleModel(1.0, fit_intercept=False).fit(USERS).billboard_.statement.events)
     keep, moment = JournalledGate._keep, n if last else 3
 
     def resumed_elsewhere(self: JournalledGate, *what: Any) -> None:
@@ -211,7 +211,7 @@ def test_a_charge_pays_for_its_own_release_only(people: Population) -> None:
 
 def test_a_fit_that_is_refused_leaves_no_file(people: Population, tmp_path: Path) -> None:
     with pytest.raises(BudgetError, match="asks for"):
-        cg.SingleModel(3.0).fit(USERS, ledger=people, checkpoint=tmp_path / "j")
+        cg.SingleModel(3.0, fit_intercept=False).fit(USERS, ledger=people, checkpoint=tmp_path / "j")
     assert not (tmp_path / "j").exists()
 
 
@@ -221,7 +221,7 @@ def test_another_ledger_is_refused(people: Population, tmp_path: Path, monkeypat
     with pytest.raises(LedgerError, match="has no reservation"):
         fit(other, tmp_path / "j")
     with pytest.raises(CheckpointError, match="ledger: p there, None here"):
-        cg.SingleModel(1.0).fit(USERS, checkpoint=tmp_path / "j")
+        cg.SingleModel(1.0, fit_intercept=False).fit(USERS, checkpoint=tmp_path / "j")
     assert not other.account().charged
 
 

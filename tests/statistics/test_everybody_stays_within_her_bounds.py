@@ -50,7 +50,7 @@ from commonground.statistics.coordinates import FeatureMoments, InCoordinates, S
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
 from commonground.statistics.embedding_moments import EmbeddingMoments, EmbeddingMomentSizes
 from commonground.statistics.gradients import WINDOW, EmbeddingGradients, MeanFeatures, MeanGradients
-from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
+from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces, LabelsInUnit
 from commonground.statistics.margins import MarginScores
 from commonground.statistics.moments import RowMoments
 from commonground.statistics.own_heads import HeadDirections, HeadNoise, LabelNoise
@@ -166,6 +166,10 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "label places, sparse": lambda b: LabelPlaces(PLAIN).of(csr(b)),
     "label means, first window": lambda b: LabelMeans(PLAIN, 1).of(csr(b)),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b),
+    "label means, in a unit from a zero": lambda b: LabelsInUnit(LabelMeans(WITH_MEAN, LOWEST), 4.0, 2000.0).of(b),
+    "posterior gradients of labels in a tiny unit": lambda b: LabelsInUnit(
+        PosteriorGradients(WITH_PRIOR, False, 0.0, LOWEST), 2.0**-50
+    ).of(b),
     "label noise": lambda b: LabelNoise(WITH_MEAN).of(b),
     "sparse directions": lambda b: SparseDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3])).of(csr(b)),
     "sparse directions within": lambda b: SparseDirections(mean_model(W0, 0.1, True), np.array([0, 2, 3]), U[:3]).of(

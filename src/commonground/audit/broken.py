@@ -99,11 +99,11 @@ def unclipped_init() -> Iterator[None]:
 
 @contextmanager
 def free_thresholds() -> Iterator[None]:
-    """Histograms of sizes, which choose the clip, are read without noise and without a charge."""
+    """Histograms of sizes and places, which choose clips, are read without noise and without a charge."""
 
     def free(pay: Callable[..., Release]) -> Callable[..., Release]:
         def release(gate: Gate, bounded_sum: BoundedSum, mu: float) -> Release:
-            if "sizes" not in bounded_sum.name:
+            if not ("sizes" in bounded_sum.name or bounded_sum.name.endswith("where it lies")):
                 return pay(gate, bounded_sum, mu)
             value = np.asarray(bounded_sum.value)
             return Release(value, GaussianEvent(bounded_sum.name, 0.0, bounded_sum.sensitivity, 0.0, value.size, True))

@@ -307,9 +307,7 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
             raise InputError(
                 f"{billboard} was made by ridge with method {statement.recipe!r}; only 'statistics' can be audited by replay."
             )
-    if name == "fedrep-no-mean" and sum(": sizes" in event for event in names) < sum(
-        ": clipped" in event for event in names
-    ):
+    if name == "fedrep-no-mean" and any(event.endswith("best guesses") for event in names):
         name = "fedrep-few"
     rounds = [int(found[1]) for found in (re.match(r"(?:round|stage) (\d+)", event) for event in names) if found]
     claim = replace(
