@@ -169,3 +169,9 @@ def test_a_sum_of_mean_labels_says_where_they_lie() -> None:
     found = release_better_level(people, SharedModel(np.zeros((2, 0)), None, 4.8, True), believed, gate, 5.0, "level")
     assert abs(found.mean - 5.0) < 0.05
     assert found.doubt < believed.doubt
+
+
+@pytest.mark.parametrize(("n_people", "learned"), [(200, 0), (300, 1), (3_000, 3)])
+def test_as_many_directions_are_learned_as_people_are_enough_for(n_people: int, learned: int) -> None:
+    users, _ = cg.datasets.make_shared_subspace(n_users=n_people, rows_per_user=2, n_features=20, seed=0)
+    assert default_plan.learnable_rank(users, default_plan.FitSettings(rank=3), mu=0.24) == learned
