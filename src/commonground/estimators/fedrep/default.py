@@ -9,9 +9,9 @@ coefficients; how long it is comes from S, a few numbers that are released far m
 **Guarantee.** Unit: a person, replaced by any other. What reads data passes the gate, at the shares of ``PLAN``: for dense rows
 clipped profiles of feature scales (2C, with histograms of sizes, √2) and moments of features (√2), for sparse ones the sum of
 people's feature shares (√2); histograms of numbers of rows, of feature and of label energies (√2 each); people's mean labels
-(a histogram, √2, and the clipped sum, 2C, twice); gradients of w₀ and U (the same in each round, after one histogram that locates
-each); directions of people's own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is
-made of these. Of very many people a random part is enough for scales, centre, moments and energies of features, for where
+(a histogram, √2, twice where the first hides them, else the clipped sum, 2C, twice) and, after all rounds, what the model leaves
+of them (2C); gradients of w₀ and U (the same in each round, after one histogram that locates each); directions of people's
+own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these. Of very many people a random part is enough for scales, centre, moments and energies of features, for where
 sizes lie and for the prior, and for what rounds over everybody will improve: the level, the first w₀ and U, the first rounds
 (``steps.some_people``). It costs as much as if everybody took part.
 """
@@ -81,7 +81,7 @@ def default_recipe(
     """The shared model, of labels or of log-odds, with the prior of heads and the noise of labels.
 
     Its phases: coordinates; level of labels and a first prior, or an earlier model; a first w₀; a first U; looks at the prior;
-    rounds. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
+    rounds; the level at last. ``users`` are weighted by their budgets already; ``budget`` is that of the largest weight.
     """
     if not asked.log_odds:
         start_compiling(users)
