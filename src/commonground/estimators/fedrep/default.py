@@ -11,10 +11,10 @@ clipped profiles of feature scales (2C, with histograms of sizes, √2) and mome
 people's feature shares (√2); histograms of numbers of rows, of feature and of label energies (√2 each); people's mean labels
 (a histogram, √2, twice where the first hides them, else the clipped sum, 2C, twice) and, after all rounds, what the model leaves
 of them (2C); gradients of w₀ and U (the same in each round, after one histogram that locates each); directions of people's
-own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these. Of very many
-people a random part is enough for scales, centre, moments and energies of features, for where sizes lie and for the prior, and for
-what rounds over everybody will improve: the level, the first w₀ and U, the first rounds (``steps.some_people``). It costs as much as
-if everybody took part.
+own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these.
+Of very many people a random part is enough for scales, centre, moments and energies of features, for where sizes lie and for
+the prior, and for what rounds over everybody will improve: the level, the first w₀ and U, the first rounds
+(``steps.some_people``). It costs as much as if everybody took part.
 """
 
 from collections.abc import Callable
