@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from commonground.clipping.sums import BinnedSums, ConeSums, DirectionSums, PositiveSums, SizeCounts
+from commonground.statistics.answers import AnswerShares, ToldShares
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
@@ -34,10 +35,10 @@ COSTS = (1e-9, 1e3)  # the least and the most μ of an answer; its ledger allows
 CATALOGUE: dict[str, type[Statistic[Any]]] = {
     statistic.__name__: statistic
     for statistic in (
-        BestGuesses, ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments,
+        AnswerShares, BestGuesses, ConvexGradients, Directions, DirectionsWithin, EmbeddingGradients, EmbeddingMoments,
         EmbeddingMomentSizes, FeatureEnergies, FeatureMoments, HeadDirections, HeadNoise, InCoordinates, LabelEnergies,
         LabelMeans, LabelNoise, LabelPlaces, LabelsInUnit, MeanFeatures, MeanGradients, MissedSizes, PosteriorGradients,
-        PosteriorMoments, ResidualGradients, RowCounts, ScaleProfiles, SignedLabels,
+        PosteriorMoments, ResidualGradients, RowCounts, ScaleProfiles, SignedLabels, ToldShares,
     )
 }  # fmt: skip
 METHODS: dict[type, tuple[str, ...]] = {  # what a node that adds its own noise makes of a sum

@@ -15,6 +15,7 @@ from commonground.errors import InputError
 from commonground.heads.arithmetic import coefficients, row_scores, shared_scores
 from commonground.heads.classes import ClassHead, class_log_probabilities
 from commonground.heads.posterior import prediction_variances
+from commonground.statistics.answers import averaged
 from commonground.statistics.statistic import SharedModel
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ def probabilities(log_odds: np.ndarray, std: np.ndarray) -> np.ndarray:
     >>> probabilities(np.array([2.0, 2.0]), np.array([0.0, 2.0])).round(3).tolist()
     [[0.119, 0.881], [0.223, 0.777]]
     """
-    yes = 1.0 / (1.0 + np.exp(-np.clip(log_odds / np.sqrt(1.0 + np.pi / 8 * std**2), -700, 700)))
+    yes = 1.0 / (1.0 + np.exp(-np.clip(averaged(log_odds, std**2), -700, 700)))
     return np.column_stack([1.0 - yes, yes])
 
 

@@ -32,6 +32,7 @@ FIRST_DOUBT, LATER_DOUBT = 0.5, 0.15  # relative error expected of a prior: at f
 COMMON_PART, COMMON_LEVEL = 1.0, 0.3
 LOOKS = 6  # at the prior of a model learned without one: each changes the noise by up to 5, and it may be 5⁶ times too large
 _FARTHEST = 5.0  # the largest factor by which one look changes a variance, up or down
+EVEN_ODDS = 0.25  # p (1 − p) there; people's log-odds are not expected to differ by more where answers are rare
 _SUREST = 3.9  # log-odds of 98 %: curvatures are taken at levels no further from zero
 _STANDS_OUT = 2.5  # standard deviations of noise, above which a released change is expected to be as large as it looks
 _FEWEST = 0.02  # of all people: the least information about a direction that is divided by, whatever noise leaves of it
@@ -49,8 +50,8 @@ def with_weak_prior(model: SharedModel, noise: float) -> SharedModel:
 
 
 def with_weak_log_odds(model: SharedModel) -> SharedModel:
-    """The same for a model of log-odds: the noise is what one label leaves open, 1/(p (1 − p))."""
-    return replace(with_weak_prior(model, 1.0 / curvature_at(model.intercept)), noise=1.0)
+    """The same for a model of log-odds: the noise is what one label leaves open at even odds, be answers as rare as they like."""
+    return replace(with_weak_prior(model, 1.0 / EVEN_ODDS), noise=1.0)
 
 
 def curvature_at(log_odds: float) -> float:
@@ -82,7 +83,7 @@ def release_prior(
     """The model with S and s² of people's own parts, for one that was learned without: ``LOOKS`` looks from a weak prior."""
     directions, bare = model.embedding, replace(model, embedding=model.embedding[:, :0])
     weak = with_weak_log_odds(bare) if model.log_odds else first_prior(users, bare, gate, mu_spread)
-    model = with_directions(weak, directions, along * (curvature_at(model.intercept) if model.log_odds else 1.0))
+    model = with_directions(weak, directions, along * (EVEN_ODDS if model.log_odds else 1.0))
     for t in range(LOOKS):
         doubt = FIRST_DOUBT if t < LOOKS - 1 else LATER_DOUBT
         model = release_better_prior(users, model, gate, mu_look, f"prior of heads, look {t + 1}", doubt)

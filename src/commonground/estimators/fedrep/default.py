@@ -52,6 +52,7 @@ from commonground.steps.initial_embedding import release_direction_moment, relea
 from commonground.steps.label_units import LabelUnit
 from commonground.steps.prior import (
     COMMON_LEVEL,
+    EVEN_ODDS,
     FIRST_DOUBT,
     curvature_at,
     orthonormal,
@@ -62,6 +63,7 @@ from commonground.steps.prior import (
 from commonground.steps.rounds import Clip, ClippedGradient, locate_sizes
 from commonground.steps.rows import release_full_rows
 from commonground.steps.some_people import some_people
+from commonground.steps.yes_level import release_told_share, release_yes_share
 
 EXPECTED_ROWS = 10  # of a person, where people are too few to see the sizes of their gradients
 MEAN_EVERY = 4  # rounds: every fourth goes to w₀, whose residuals have shrunk with the embedding's error
@@ -100,15 +102,17 @@ def _recipe_in_unit(users: Population, asked: FitSettings, budget: Budget, gate:
     if asked.log_odds:
         users, looked_at = users.seen_through(SignedLabels), looked_at.seen_through(SignedLabels)
     if levels_only(users, asked, budget.mu):
-        return with_idle_directions(release_first_model(users, asked, gate, mu)[0], wanted)
+        yes = release_yes_share(users, gate, mu["yes share"]) if asked.log_odds else None
+        return with_idle_directions(release_first_model(users, asked, yes, gate, mu)[0], wanted)
     with progress_bar("training", asked.expected_rounds, verbose) as advance:
         seen = release_coordinates(users, looked_at, asked.own_intercept, gate, mu)
         full_rows = release_full_rows(users, gate, mu["rows"]) if "rows" in mu else 1.0
         energy = release_feature_energy(seen.looked_at, False, gate, mu["scale"])
-        begun = asked.start
-        model, place = (
-            release_first_model(seen.looked_at, asked, gate, mu) if begun is None else (seen.from_features(begun), None)
-        )
+        yes = release_yes_share(seen.looked_at, gate, mu["yes share"]) if "yes share" in mu else None
+        if asked.start is None:
+            model, place = release_first_model(seen.looked_at, asked, yes, gate, mu)
+        else:
+            model, place = seen.from_features(asked.start), None
         # The likelihood's curvature for a row's worth of gradient, on average over features; log-odds bend less than labels.
         curvature = energy * (curvature_at(model.intercept) if asked.log_odds else 1.0)
         hidden_directions = hardly_visible(users, asked.rank, budget.mu)
@@ -121,7 +125,9 @@ def _recipe_in_unit(users: Population, asked: FitSettings, budget: Budget, gate:
         if model.rank:
             doubt = FIRST_DOUBT if asked.start is None else DOUBT_OF_REFIT
             model = fit.rounds(fit.first_looks(model, "prior of heads", doubt), mean)
-        if "last level" in mu:
+        if yes is not None:
+            model = release_told_share(seen.looked_at, model, yes, gate, mu["yes told"])
+        elif "last level" in mu:
             model = release_last_level(seen.looked_at, model, place, energy, seen.centre_doubt, gate, mu["last level"])
     return with_idle_directions(orthonormal(seen.for_features(model)), wanted)
 
@@ -224,7 +230,7 @@ class Training:
             found = np.linalg.eigh(without_single_features(moment, rank, noise_std))[1][:, -rank:]
         directions = np.zeros((users.n_features, rank))
         directions[popular] = found
-        return with_directions(model, directions, self.curvature)
+        return with_directions(model, directions, self.energy * (EVEN_ODDS if self.asked.log_odds else 1.0))
 
     def first_looks(self, model: SharedModel, name: str, doubt: float) -> SharedModel:
         """The model with a better prior, before any round of the embedding."""

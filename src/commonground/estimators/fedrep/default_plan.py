@@ -21,12 +21,15 @@ LOOKS_BEFORE_ROUNDS = 2  # at the prior, once there are directions
 LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's prior
 # n μ of one release, from which on it is of use: few people pay more for these, and less for all else. A level of labels that is
 # off is the largest part of the error of few people. Chosen on simulated tables of 500 to 3,000 people.
-VISIBLE_FROM = {"scale": 17.0, "level place": 16.0, "level": 9.0, "last level": 9.0, "spread": 10.0, "level prior": 8.0}
+VISIBLE_FROM = {
+    "scale": 17.0, "level place": 16.0, "level": 9.0, "last level": 9.0, "spread": 10.0, "level prior": 8.0,
+    "yes share": 40.0, "yes told": 25.0,
+}  # fmt: skip
 # n μ of a histogram of gradient sizes; with less, they are clipped where they are expected to be.
 SIZES_SEEN_FROM = 10.0
 FEW_BELOW = 300.0  # n μ of the whole budget, below which the prior of own intercepts is looked at first
 LEVELS_ONLY_BELOW = 30.0  # the same, below which noise hides nearly all but where labels lie and how far they spread
-LEVELS = "level place", "level", "spread", "level prior"
+LEVELS = "level place", "level", "spread", "level prior", "yes share"
 MOST_FOR_VISIBLE = 0.6
 FIRST_ROUNDS = 4
 FEWEST_LATER_ROUNDS, MOST_LATER_ROUNDS = (rounds - FIRST_ROUNDS for rounds in FEDREP_ROUNDS)
@@ -48,6 +51,7 @@ PLAN = Plan(
         Share("spread", 0.004, "how far labels spread: one number"),
         Share("level place", 0.006, "where people's mean labels lie: one histogram"),
         Share("level", 0.01, "clipped sums of people's mean labels", LEVEL_ROUNDS),
+        Share("yes share", 0.02, "how many answers are yes (log-odds)"),
         Share("level prior", 0.004, "looks at the prior of own intercepts (few people)", LOOKS_AT_LEVELS),
         Share("mean locate", 0.004, "where gradient sizes of the shared mean lie: one histogram"),
         Share("mean sizes", 0.008, "a histogram that chooses each round's clip", MEAN_ROUNDS),
@@ -61,6 +65,7 @@ PLAN = Plan(
         Share("rounds", 0.5, "clipped gradient sums for the embedding, every fourth for the mean; all rounds together"),
         Share("later prior", 0.06, "looks at the prior between rounds; all together"),
         Share("last level", 0.005, "a clipped sum of what the model leaves of people's labels"),
+        Share("yes told", 0.01, "how often the model tells people yes: a clipped sum (log-odds)"),
     )
 )
 
@@ -112,9 +117,9 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     refit = asked.start is not None
     if levels_only(users, asked, mu):
         return _plan_for_levels(asked)
-    plan = PLAN.without("spread") if asked.log_odds or refit else PLAN
+    plan = _for_kind_of_labels(PLAN, asked)
+    plan = plan.without("spread") if refit else plan
     few = users.total_weight * mu < FEW_BELOW
-    plan = plan.without("level place") if asked.log_odds else plan
     looks_at_levels = asked.shared_intercept and not refit and few
     plan = plan if looks_at_levels else plan.without("level prior")
     plan = plan_of_coordinates(plan, users, asked.own_intercept, mu, share_looked_at(users, mu) * users.total_weight)
@@ -124,7 +129,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     plan = plan.where("prior", repeats=looks) if looks else plan.without("prior")
     plan = plan if asked.shared_mean else plan.without("mean")
     plan = plan if asked.shared_intercept and not refit else plan.without("level")
-    plan = plan if asked.shared_intercept and not asked.log_odds else plan.without("last level")
+    plan = plan if asked.shared_intercept else plan.without("last level").without("yes")
     if refit and asked.rank != 0:
         plan = plan.without("init").without("mean sizes").without("mean rounds")
     if asked.rank == 0:
@@ -155,8 +160,13 @@ def _plan_for_levels(asked: FitSettings) -> Plan:
     levels = (
         replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS
     )
-    plan = Plan(tuple(levels))
-    return plan.without("level place").without("spread") if asked.log_odds else plan
+    return _for_kind_of_labels(Plan(tuple(levels)), asked)
+
+
+def _for_kind_of_labels(plan: Plan, asked: FitSettings) -> Plan:
+    """The plan without what is asked of labels of the other kind: numbers have a place and a spread, answers are yes or no."""
+    others = ("spread", "level place", "level", "last level") if asked.log_odds else ("yes share", "yes told")
+    return Plan(tuple(share for share in plan if share.name not in others))
 
 
 def learnable_rank(users: Population, asked: FitSettings, mu: float) -> int | Literal["auto"]:

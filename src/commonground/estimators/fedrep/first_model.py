@@ -1,7 +1,8 @@
 """The model that rounds of the default recipe begin with: the level of labels, how far they spread, and room for own intercepts.
 
 **Guarantee.** What reads data passes the gate: of labels that are numbers a histogram of people's label energies (√2); where
-the level is shared, histograms of where people's mean labels lie (√2), and their clipped sums (2C).
+the level is shared, histograms of where people's mean labels lie (√2), and their clipped sums (2C); of yes-or-no labels
+everybody's shares of yes and no instead (√2, ``steps.yes_level``).
 """
 
 import math
@@ -13,6 +14,7 @@ from commonground.clipping.grid import lower_edge, nearest_edge
 from commonground.data.population import Population
 from commonground.denoise.histograms import median_square
 from commonground.denoise.places import NoisyCounts, Place, find_place
+from commonground.denoise.yes_share import YesShare
 from commonground.estimators.fedrep.default_plan import LEVEL_ROUNDS, LOOKS_AT_LEVELS, FitSettings
 from commonground.gate import Gate
 from commonground.statistics.labels import LabelEnergies, LabelMeans, LabelPlaces
@@ -20,52 +22,59 @@ from commonground.statistics.statistic import WINDOW, SharedModel
 from commonground.steps.prior import (
     COMMON_LEVEL,
     FIRST_DOUBT,
-    curvature_at,
     release_better_prior,
     with_weak_log_odds,
     with_weak_prior,
     without_noise,
 )
+from commonground.steps.yes_level import with_yes_share
 
 EXPECTED_ROWS = 10  # of a person, where nothing tells
 CLIP_OF_LEVELS = 1.5  # standard deviations of people's mean labels, at which they are clipped
 LEAST_DOUBT_OF_STEP = 0.5  # of the last step towards the level: what may be missing
 # Times the labels' variance: what own intercepts vary by, where noise hides where labels lie.
 ROOM_FOR_LEVELS = 100.0
-YES_OR_NO = Place(mean=0.0, doubt=0.5, spread=0.5)  # of mean labels −1 and 1
-LEAST_YES, MOST_YES = 0.02, 0.98  # shares of yes among labels, beyond which a level of log-odds is not believed
 
 
 def release_first_model(
-    users: Population, asked: FitSettings, gate: Gate, mu: dict[str, float]
+    users: Population, asked: FitSettings, yes: YesShare | None, gate: Gate, mu: dict[str, float]
 ) -> tuple[SharedModel, Place | None]:
-    """A model without directions and slopes, with a prior of own intercepts; and where people's mean labels lie."""
-    d, place, sizes = users.n_features, None, None
-    model = SharedModel(np.zeros((d, 0)), None, 0.0, asked.own_intercept)
-    if "spread" in mu:
-        energies = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu["spread"])
-        sizes = NoisyCounts(energies.value, energies.noise_std)
-    if asked.shared_intercept:
-        place = release_level(users, model, sizes, asked, gate, mu)
-        model = replace(model, intercept=0.0 if place is None else place.mean)
-    if sizes is None:
-        model = _as_log_odds(model)
+    """A model without directions and slopes, with a prior of own intercepts; and where people's mean labels lie.
+
+    ``yes``: how many answers are, if that was asked.
+    """
+    model, place = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, asked.own_intercept), None
+    if asked.log_odds:
+        model = with_weak_log_odds(replace(model, log_odds=True))
+        model = model if yes is None else with_yes_share(model, yes)
     else:
-        expected = None if place is None else place.expected_size
-        model = with_weak_prior(model, median_square(sizes.counts, sizes.noise_std, users.total_weight, expected))
-    if asked.shared_intercept:
-        model = with_unknown_level(model, place)
+        model, place = _release_labels(users, model, asked, gate, mu)
     for t in range(LOOKS_AT_LEVELS if "level prior" in mu else 0):
         model = release_better_prior(
             users, model, gate, mu["level prior"], f"prior of levels, look {t + 1}", FIRST_DOUBT
         )
-    return replace(model, coef=np.zeros(d)) if asked.shared_mean else model, place
+    return replace(model, coef=np.zeros(users.n_features)) if asked.shared_mean else model, place
+
+
+def _release_labels(
+    users: Population, model: SharedModel, asked: FitSettings, gate: Gate, mu: dict[str, float]
+) -> tuple[SharedModel, Place | None]:
+    """The model with the level of labels, if it is shared, and how far they spread."""
+    energies = gate.release(users.sum(LabelEnergies(model)).bounded("label energy"), mu["spread"])
+    sizes, people = NoisyCounts(energies.value, energies.noise_std), users.total_weight
+    if not asked.shared_intercept:
+        return with_weak_prior(model, median_square(sizes.counts, sizes.noise_std, people)), None
+    place = release_level(users, model, sizes, asked, gate, mu)
+    model = replace(model, intercept=0.0 if place is None else place.mean)
+    expected = None if place is None else place.expected_size
+    model = with_weak_prior(model, median_square(sizes.counts, sizes.noise_std, people, expected))
+    return with_unknown_level(model, place), place
 
 
 def release_level(
     users: Population,
     model: SharedModel,
-    sizes: NoisyCounts | None,
+    sizes: NoisyCounts,
     asked: FitSettings,
     gate: Gate,
     mu: dict[str, float],
@@ -75,16 +84,13 @@ def release_level(
     ``sizes``: of what labels are off people's means. Each sum is clipped to where nearly all people are then believed to be, and
     weighed against what is believed already (a Kalman filter).
     """
-    place = YES_OR_NO
-    if not asked.log_odds:
-        seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
-        people = users.total_weight
-        first = find_place(seen, people, sizes, asked.label_range)
-        if first is None or first.is_vague:
-            # Sums would be clipped far beyond people, or nowhere: what they would cost goes to a better look.
-            again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
-            return find_place(seen.and_again(again), people, sizes, asked.label_range)
-        place = first
+    seen = _look_at_places(users, model, gate, mu["level place"], "level of labels: where it lies")
+    people = users.total_weight
+    place = find_place(seen, people, sizes, asked.label_range)
+    if place is None or place.is_vague:
+        # Sums would be clipped far beyond people, or nowhere: what they would cost goes to a better look.
+        again = _look_at_places(users, model, gate, mu["level"] * LEVEL_ROUNDS**0.5, "level of labels: once more")
+        return find_place(seen.and_again(again), people, sizes, asked.label_range)
     for t in range(LEVEL_ROUNDS):
         level = replace(model, intercept=place.mean)
         place = release_better_level(users, level, place, gate, mu["level"], f"level of labels {t + 1}")
@@ -150,13 +156,6 @@ def with_unknown_level(model: SharedModel, place: Place | None) -> SharedModel:
         return model
     assert model.spread is not None
     hidden = ROOM_FOR_LEVELS * model.noise if place is None or place.is_vague else 0.0
-    variance = hidden + (0.0 if place is None else place.doubt**2)
     spread = model.spread.copy()
-    spread[0, 0] += variance / (curvature_at(model.intercept) * 4) ** 2 if model.log_odds else variance
+    spread[0, 0] += hidden + (0.0 if place is None else place.doubt**2)
     return replace(model, spread=spread)
-
-
-def _as_log_odds(model: SharedModel) -> SharedModel:
-    """A model of mean labels ±1 as one of log-odds, with a weak prior."""
-    yes = float(np.clip((1.0 + model.intercept) / 2, LEAST_YES, MOST_YES))
-    return with_weak_log_odds(replace(model, intercept=float(np.log(yes / (1.0 - yes))), log_odds=True))
