@@ -11,7 +11,8 @@ from commonground.estimators.fedrep import classes, default_plan, few_people, ma
 
 PAGE = Path(__file__).parents[1] / "docs" / "plans.md"
 PLANS = {
-    "PrivateFedRep": default_plan.PLAN,
+    "PrivateFedRep": default_plan.for_labels(default_plan.PLAN, log_odds=False),
+    "PrivateFedRep, yes-or-no labels": default_plan.for_labels(default_plan.PLAN, log_odds=True),
     "PrivateFedRep, without mean and intercepts": many_people.PLAN,
     "PrivateFedRep, without mean and intercepts, few people": few_people.plan_for_few(information=12.0),
     "PrivateFedRepClassifier, three classes and more": classes.PLAN,

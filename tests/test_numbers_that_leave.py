@@ -39,6 +39,7 @@ from commonground.gate import Gate
 from commonground.gate import gate as gate_module
 from commonground.heads.files import Heads
 from commonground.ledger import InMemoryLedger
+from commonground.statistics.answers import AnswerShares, ToldShares
 from commonground.statistics.coordinates import FeatureMoments, ScaleProfiles
 from commonground.statistics.directions import Directions, FeatureEnergies
 from commonground.statistics.gradients import EmbeddingGradients, MeanGradients
@@ -175,7 +176,7 @@ def watched(secrets: Secrets, canary: Block) -> Iterator[None]:
         for statistic in (
             EmbeddingGradients, ResidualGradients, FeatureEnergies, MeanGradients, Directions, HeadDirections, HeadNoise,
             ScaleProfiles, FeatureMoments, LabelEnergies, LabelMeans, PosteriorGradients, PosteriorMoments,
-            RowCounts,
+            RowCounts, AnswerShares, ToldShares,
         ):  # fmt: skip
             name = "of_coordinates" if statistic.sees_through_coordinates else "of"
             patch.setattr(statistic, name, noting(getattr(statistic, name)))

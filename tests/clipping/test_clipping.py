@@ -22,6 +22,7 @@ from commonground.clipping.sums import BinnedSums, DirectionSums, from_symmetric
 from commonground.data.users import Block
 from commonground.estimators.personal_ridge import centred_scale, unit_scale
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.statistics.answers import AnswerShares, ToldShares
 from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments, ClassShares
 from commonground.statistics.convex_gradients import ConvexGradients
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
@@ -191,6 +192,8 @@ STATISTICS: dict[str, Callable[[Block], BoundedSum | BoundedScores]] = {
     "class shares": lambda b: ClassShares(3).of(classed(b)).bounded("c"),
     "sparse: class gradients": lambda b: ClassGradients(CLASSES, 0.0, LOWEST).of(csr(classed(b))).clipped_at(118, "c"),
     "label places": lambda b: LabelPlaces(WITH_MEAN).of(b).bounded("l"),
+    "answers": lambda b: AnswerShares().of(b).bounded("a"),
+    "told shares": lambda b: ToldShares(LOG_ODDS, 0.02, LOWEST).of(b).clipped_at(116, "t"),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b).clipped_at(119, "l"),
     "label energies": lambda b: LabelEnergies(WITH_MEAN).of(b).bounded("l"),
     "label noise": lambda b: LabelNoise(WITH_MEAN).of(b).bounded("l"),

@@ -26,6 +26,7 @@ from commonground.federated.questions import CATALOGUE, METHODS, Noised, Questio
 from commonground.federated.wire import INTRODUCE, WireError, pack, pack_question, unpack, unpack_question
 from commonground.gate import Gate, randomness_from
 from commonground.ledger import InMemoryLedger
+from commonground.statistics.answers import AnswerShares, ToldShares
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
 from commonground.statistics.directions import Directions, DirectionsWithin, FeatureEnergies
@@ -51,6 +52,7 @@ KNOWN = replace(MODEL, spread=np.diag([2.0, 1.0, 0.5]), noise=0.3)
 ASKED: dict[str, Statistic[Any]] = {
     type(statistic).__name__: statistic
     for statistic in (
+        AnswerShares(),
         ConvexGradients(MODEL, "huber", False, 110),
         Directions(mean_model(W0, 0.5, True)),
         DirectionsWithin(mean_model(W0, 0.5, True), U),
@@ -75,6 +77,7 @@ ASKED: dict[str, Statistic[Any]] = {
         RowCounts(),
         ScaleProfiles(W0, True, 110),
         SignedLabels(MeanGradients(mean_model(W0, 0.5, True), 1.0, 110)),
+        ToldShares(replace(KNOWN, noise=1.0, log_odds=True), 0.1, 110),
         BestGuesses(WITHOUT_MEAN),
         MissedSizes(WITHOUT_MEAN),
     )

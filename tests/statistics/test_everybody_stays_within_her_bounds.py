@@ -44,6 +44,7 @@ from commonground.owners.gradients import (
     unit_means,
 )
 from commonground.public_draws import public_generator, random_subspaces, sign_projection
+from commonground.statistics.answers import AnswerShares, ToldShares
 from commonground.statistics.classes import ClassGradients, ClassModel, ClassMoments, ClassShares
 from commonground.statistics.convex_gradients import ConvexGradients, SignedLabels
 from commonground.statistics.coordinates import FeatureMoments, InCoordinates, ScaleProfiles
@@ -161,6 +162,10 @@ SUMS: dict[str, Callable[[Block], Any]] = {
     "class gradients about a centre": lambda b: InCoordinates(T, ClassGradients(CLASSES, 0.5, LAST), W0).of(classed(b)),
     "class moments": lambda b: ClassMoments(CLASSES).of(classed(b)),
     "class shares": lambda b: ClassShares(3).of(classed(b)),
+    "answers": lambda b: AnswerShares().of(b),
+    "told shares": lambda b: ToldShares(LOG_ODDS, 0.02, LOWEST).of(b),
+    "told shares, sparse, first window": lambda b: ToldShares(LOG_ODDS, 0.7, 1).of(csr(b)),
+    "told shares about a centre": lambda b: InCoordinates(T, ToldShares(LOG_ODDS, 0.02, LOWEST), W0).of(b),
     "label means": lambda b: LabelMeans(WITH_MEAN, LOWEST).of(b),
     "label places": lambda b: LabelPlaces(WITH_MEAN).of(b),
     "label places, sparse": lambda b: LabelPlaces(PLAIN).of(csr(b)),

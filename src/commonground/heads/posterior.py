@@ -22,7 +22,8 @@ from commonground.statistics.statistic import SharedModel
 NOISE_ROWS = 100.0
 # Standard deviations: whose mean is further from what the prior expects gets more room for an intercept. Labels of few people, or
 # of unusual ones, may lie where no noisy release tells; of those who are as the prior says one in 400 is concerned, and hardly.
-# At 2, simulated students who answer everything right, or nothing, were taken for people of another kind.
+# At 2, simulated students who answer everything right, or nothing, were taken for people of another kind. Log-odds have none of
+# this: where answers are rare, whoever gave one of them would be unusual.
 USUAL = 3.0
 PRIOR_ROWS = 4.0  # that the common noise counts for in how precise her mean is
 # Rows that the common noise counts for in intervals. Noise may hide how far labels spread, and her own residuals tell it. Chosen
@@ -70,24 +71,14 @@ def _own_doubt(W, r, m, size, noise, own, inverse, xi, doubt):  # type: ignore[n
 
 
 @kernel(error_model="numpy", inline="always")
-def _surprise(W, r, shared, y, lo, m, q, noise, log_odds):  # type: ignore[no-untyped-def]
+def _surprise(W, r, m, q, noise):  # type: ignore[no-untyped-def]
     """The variance that the prior of her intercept lacks to explain the mean of her residuals; 0 where it is a usual one."""
-    mean, expected = 0.0, 0.0
-    if log_odds is None:
-        for i in range(m):
-            mean += r[i] / m
-        squares = 0.0
-        for i in range(m):
-            squares += (r[i] - mean) ** 2
-        expected = max((PRIOR_ROWS * noise + squares) / (PRIOR_ROWS + m - 1.0), squares / (m - 1.0)) / m
-    else:
-        yes = 0.5
-        for i in range(m):
-            yes += 1.0 if y[lo + i] > 0.0 else 0.0
-            mean -= shared[i] / m
-        share = yes / (m + 1.0)
-        mean += math.log(share / (1.0 - share))
-        expected = 1.0 / (m * share * (1.0 - share))
+    mean, squares = 0.0, 0.0
+    for i in range(m):
+        mean += r[i] / m
+    for i in range(m):
+        squares += (r[i] - mean) ** 2
+    expected = max((PRIOR_ROWS * noise + squares) / (PRIOR_ROWS + m - 1.0), squares / (m - 1.0)) / m
     for c in range(q):
         along = 0.0
         for i in range(m):
@@ -121,7 +112,11 @@ def _fit(  # type: ignore[no-untyped-def]
                 for b in range(c, q):
                     z = 1.0 if b < own_intercept else products[lo + i, b - own_intercept]
                     W[i, c] += z * L[b, c]
-        lacking = _surprise(W, r, shared, y, lo, m, q, noise, log_odds) if own_intercept and m > 1 else 0.0
+        lacking = 0.0
+        if (
+            log_odds is None and own_intercept and m > 1
+        ):  # shares of yes lie within known bounds: no level of them is far off
+            lacking = _surprise(W, r, m, q, noise)
         size = q + 1 if lacking > 0.0 else q
         if lacking > 0.0:
             root[0, q] = math.sqrt(lacking)

@@ -112,23 +112,11 @@ function rootOf(S, q) {
 }
 
 // The variance that the prior of her intercept lacks to explain the mean of her residuals; 0 where it is a usual one.
-function surprise(W, r, offsets, labels, m, q, noise, logOdds) {
-  let mean = 0, expected = 0;
-  if (logOdds) {
-    let yes = 0.5;
-    for (let i = 0; i < m; i += 1) {
-      yes += labels[i] > 0 ? 1 : 0;
-      mean -= offsets[i] / m;
-    }
-    const share = yes / (m + 1);
-    mean += Math.log(share / (1 - share));
-    expected = 1 / (m * share * (1 - share));
-  } else {
-    for (let i = 0; i < m; i += 1) mean += r[i] / m;
-    let squares = 0;
-    for (let i = 0; i < m; i += 1) squares += (r[i] - mean) ** 2;
-    expected = Math.max((MEAN_ROWS * noise + squares) / (MEAN_ROWS + m - 1), squares / (m - 1)) / m;
-  }
+function surprise(W, r, m, q, noise) {
+  let mean = 0, squares = 0;
+  for (let i = 0; i < m; i += 1) mean += r[i] / m;
+  for (let i = 0; i < m; i += 1) squares += (r[i] - mean) ** 2;
+  let expected = Math.max((MEAN_ROWS * noise + squares) / (MEAN_ROWS + m - 1), squares / (m - 1)) / m;
   for (let c = 0; c < q; c += 1) {
     let along = 0;
     for (let i = 0; i < m; i += 1) along += W[i * q + c] / m;
@@ -161,7 +149,7 @@ export function posteriorHead(board, rows, labels) {
       for (let b = 0; b < q; b += 1) W[i * q + c] += (b < one ? 1 : coordinates[i * k + b - one]) * root[b * q + c];
     }
   }
-  const lacking = one && m > 1 ? surprise(W, r, offsets, labels, m, q, board.noise, board.logOdds) : 0;
+  const lacking = one && m > 1 && !board.logOdds ? surprise(W, r, m, q, board.noise) : 0;
   let size = q;
   if (lacking) {
     size = q + 1;

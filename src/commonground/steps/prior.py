@@ -122,22 +122,29 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
     values, Q = np.linalg.eigh(squares)
     values = np.maximum(values, max(_FEWEST * people, noise_std))
     change = Q.T @ (parts - taken) @ Q / np.sqrt(np.outer(values, values))
-    change = Q @ without_noise(change, 2 * noise_std**2 / np.outer(values, values), doubt) @ Q.T
-    grown, V = np.linalg.eigh(np.eye(q) + change)
+    hidden = 2 * noise_std**2 / np.outer(values, values)
+    factor = 1.0
+    if not model.log_odds:
+        off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
+        real = float(without_noise(np.array(off), np.array(2 * (noise_std / (NOISE_WEIGHT * present)) ** 2), doubt))
+        factor = float(np.clip(1.0 + real, 1 / _FARTHEST, _FARTHEST))
+    # What noise hides of S is believed to be in proportion to s², as it was before anything was known.
+    along = factor ** (0.5 - 0.5 * real_share(np.diag(change), np.diag(hidden), doubt))
+    better = np.outer(along, along) * (np.eye(q) + without_noise(change, hidden, doubt))
+    grown, V = np.linalg.eigh(Q @ better @ Q.T)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
-    spread = L @ (V * grown) @ V.T @ L.T
-    if model.log_odds:
-        return replace(model, spread=spread)
-    off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
-    real = float(without_noise(np.array(off), np.array(2 * (noise_std / (NOISE_WEIGHT * present)) ** 2), doubt))
-    noise = model.noise * float(np.clip(1.0 + real, 1 / _FARTHEST, _FARTHEST))
-    return replace(model, spread=spread, noise=noise)
+    return replace(model, spread=L @ (V * grown) @ V.T @ L.T, noise=factor * model.noise)
 
 
 def without_noise(change: np.ndarray, hidden: np.ndarray, doubt: float) -> np.ndarray:
-    """Changes, each times the share of it that is not noise of the variance ``hidden``: as expected, or as it stands out."""
+    """Changes, each times the share of it that is not noise of the variance ``hidden``."""
+    return np.asarray(change * real_share(change, hidden, doubt))
+
+
+def real_share(change: np.ndarray, hidden: np.ndarray, doubt: float) -> np.ndarray:
+    """That share: as is expected of changes of the size ``doubt``, or as one stands out."""
     expected = np.where(change**2 > _STANDS_OUT**2 * hidden, np.maximum(doubt**2, change**2 - hidden), doubt**2)
-    return np.asarray(change * expected / (expected + hidden))
+    return np.asarray(expected / (expected + hidden))
 
 
 def second_moment(model: SharedModel, moments: np.ndarray) -> np.ndarray:

@@ -1,20 +1,22 @@
 """Private FedRep's default recipe, for dense and sparse rows alike: rounds on the likelihood of everybody's labels.
 
 Person j's labels are y = w₀ᵀx + c + b_j + (Uᵀx)ᵀv_j + e, her own part (b_j, v_j) ~ N(0, S), e ~ N(0, s²). Released, in this
-order: coordinates in which features vary alike; a level c of labels; a first w₀; a first U, from everybody's own direction;
-rounds that improve U, every fourth w₀; and, between them, looks at S and s² (``steps.prior``). In rounds people's own parts are
-averaged out by their posterior, so real people, who answer little and noisily, give honest gradients. U has the scale of people's
-coefficients; how long it is comes from S, a few numbers that are released far more precisely than any direction.
+order: coordinates in which features vary alike; a level c of labels, or how many are yes; a first w₀; a first U, from
+everybody's own direction; rounds that improve U, every fourth w₀; and, between them, looks at S and s² (``steps.prior``). In
+rounds people's own parts are averaged out by their posterior, so real people, who answer little and noisily, give honest
+gradients. U has the scale of people's coefficients; how long it is comes from S, a few numbers that are released far more
+precisely than any direction.
 
 **Guarantee.** Unit: a person, replaced by any other. What reads data passes the gate, at the shares of ``PLAN``: for dense rows
 clipped profiles of feature scales (2C, with histograms of sizes, √2) and moments of features (√2), for sparse ones the sum of
-people's feature shares (√2); histograms of numbers of rows, of feature and of label energies (√2 each); people's mean labels
-(a histogram, √2, twice where the first hides them, else the clipped sum, 2C, twice) and, after all rounds, what the model leaves
-of them (2C); gradients of w₀ and U (the same in each round, after one histogram that locates each); directions of people's
-own coefficients (√2); and for each look at the prior, a sum of clipped moments (√2 C). All else is made of these.
-Of very many people a random part is enough for scales, centre, moments and energies of features, for where sizes lie and for
-the prior, and for what rounds over everybody will improve: the level, the first w₀ and U, the first rounds
-(``steps.some_people``). It costs as much as if everybody took part.
+people's feature shares (√2); histograms of numbers of rows, of feature and of label energies (√2 each); people's mean labels (a
+histogram, √2, twice where the first hides them, else the clipped sum, 2C, twice) and, after all rounds, what the model leaves
+of them (2C), or, of yes-or-no labels, everybody's shares of yes and no (√2) and what the model tells instead (2C); gradients of
+w₀ and U (the same in each round, after one histogram that locates each); directions of people's own coefficients (√2); and for
+each look at the prior, a sum of clipped moments (√2 C). All else is made of these. Of very many people a random part is enough
+for scales, centre, moments and energies of features, for where sizes lie and for the prior, and for what rounds over everybody
+will improve: the level, the first w₀ and U, the first rounds (``steps.some_people``). It costs as much as if everybody took
+part.
 """
 
 from collections.abc import Callable

@@ -23,7 +23,7 @@ LOOKS_OF_REFIT = 1  # the same in a refit, which begins with an earlier board's 
 # off is the largest part of the error of few people. Chosen on simulated tables of 500 to 3,000 people.
 VISIBLE_FROM = {
     "scale": 17.0, "level place": 16.0, "level": 9.0, "last level": 9.0, "spread": 10.0, "level prior": 8.0,
-    "yes share": 40.0, "yes told": 25.0,
+    "yes share": 40.0, "yes told": 20.0,
 }  # fmt: skip
 # n μ of a histogram of gradient sizes; with less, they are clipped where they are expected to be.
 SIZES_SEEN_FROM = 10.0
@@ -117,7 +117,7 @@ def plan_for(users: Population, asked: FitSettings, mu: float) -> Plan:
     refit = asked.start is not None
     if levels_only(users, asked, mu):
         return _plan_for_levels(asked)
-    plan = _for_kind_of_labels(PLAN, asked)
+    plan = for_labels(PLAN, asked.log_odds)
     plan = plan.without("spread") if refit else plan
     few = users.total_weight * mu < FEW_BELOW
     looks_at_levels = asked.shared_intercept and not refit and few
@@ -160,12 +160,12 @@ def _plan_for_levels(asked: FitSettings) -> Plan:
     levels = (
         replace(share, part=share.repeats * VISIBLE_FROM[share.name] ** 2) for share in PLAN if share.name in LEVELS
     )
-    return _for_kind_of_labels(Plan(tuple(levels)), asked)
+    return for_labels(Plan(tuple(levels)), asked.log_odds)
 
 
-def _for_kind_of_labels(plan: Plan, asked: FitSettings) -> Plan:
+def for_labels(plan: Plan, log_odds: bool) -> Plan:
     """The plan without what is asked of labels of the other kind: numbers have a place and a spread, answers are yes or no."""
-    others = ("spread", "level place", "level", "last level") if asked.log_odds else ("yes share", "yes told")
+    others = ("spread", "level place", "level", "last level") if log_odds else ("yes share", "yes told")
     return Plan(tuple(share for share in plan if share.name not in others))
 
 
