@@ -44,3 +44,19 @@ def test_other_ranks_are_refused(wrong: object) -> None:
         cg.PrivateFedRep(wrong).fit(users)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rank of PrivateFedRep must be"):
         cg.PrivateFedRep("auto", recipe="paper").fit(users)
+
+
+@pytest.mark.filterwarnings("ignore::commonground.errors.SharingWarning")
+def test_a_direction_of_one_feature_is_refused_before_anything_is_paid() -> None:
+    rng = np.random.default_rng(0)
+    ids, x = np.repeat(np.arange(50), 4), rng.standard_normal((200, 1))
+    asked = []
+
+    def gate(*arguments: object, **settings: object) -> object:
+        asked.append(arguments)
+        raise AssertionError
+
+    with pytest.raises(InputError, match="1 feature leaves none"):
+        cg.PrivateFedRep("auto", fit_intercept=False, shared_mean=False).fit(x, x[:, 0], users=ids, gate=gate)
+    assert not asked
+    assert cg.PrivateFedRep("auto", simulation_seed=0).fit(x, x[:, 0], users=ids).billboard_.rank == 0

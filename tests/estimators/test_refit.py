@@ -198,3 +198,19 @@ def test_a_resumed_refit_must_start_from_the_same_board(tmp_path: Path, monkeypa
         model.fit(people(0.0), start=GOOD, checkpoint=tmp_path / "j")
     with pytest.raises(cg.errors.CheckpointError, match="start"):
         model.fit(people(0.0), checkpoint=tmp_path / "j")
+
+
+def test_a_board_with_idle_directions_is_gone_on_from_whatever_is_popular() -> None:
+    """A board of few people has a direction along its first item alone; a gradient there, across it, is nothing at all."""
+
+    def ratings(n: int) -> cg.Users:
+        rng, per, items = np.random.default_rng(0), 8, 30
+        chances = np.r_[60.0, np.ones(items - 1)] / (items + 59.0)  # one hit, the others alike
+        ids, item = np.repeat(np.arange(n), per), rng.choice(items, size=n * per, p=chances)
+        X = sparse.csr_array((np.ones(n * per), (np.arange(n * per), item)), shape=(n * per, items))
+        return cg.Users.from_arrays(X, rng.normal(size=n)[ids] + rng.normal(size=n * per), ids)
+
+    old = cg.PrivateFedRep(1, 1.0, simulation_seed=0).fit(ratings(60)).billboard_
+    np.testing.assert_array_equal(np.abs(old.embedding[:, 0]), np.eye(30)[0])
+    board = cg.PrivateFedRep(1, 1.0, simulation_seed=1, keep_heads=False).fit(ratings(4000), start=old).billboard_
+    assert np.isfinite(board.embedding).all()

@@ -138,3 +138,13 @@ def test_looks_at_numbers_as_large_as_they_get_are_silent() -> None:
         warnings.simplefilter("error", RuntimeWarning)
         assert "far larger" in cg.PrivateFedRep(1).hidden_label(people)
         cg.PrivateFedRep(1).hidden_scales(people)
+
+
+def test_one_cell_of_a_feature_that_is_mostly_one_value_decides_nothing() -> None:
+    X, y, ids = rows(400, [1.0] * 4, [0.0] * 4)
+    X[:, 1] = 0.0
+    told = []
+    for cell in (0.0, 1e6):
+        X[5, 1] = cell
+        told.append([str(one) for one in cg.PrivateFedRep(epsilon=1.0).hidden_scales(cg.Users.from_arrays(X, y, ids))])
+    assert told[0] == told[1]

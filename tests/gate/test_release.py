@@ -12,6 +12,7 @@ from commonground.accounting.events import GaussianEvent
 from commonground.clipping.bounded import BoundedSum
 from commonground.errors import BudgetError, InputError
 from commonground.gate import noise, randomness_from
+from commonground.gate.noise import _PIECE
 from commonground.gate.release import release
 from commonground.ledger import InMemoryLedger
 
@@ -53,6 +54,18 @@ def test_noise_is_added_to_the_value_in_its_shape(seed: int | None) -> None:
     assert public.value.shape == (2, 3)
     assert np.abs(public.value - value).max() < 10
     assert not public.value.flags.writeable
+
+
+@pytest.mark.statistical
+def test_long_values_are_drawn_in_pieces_that_have_nothing_in_common() -> None:
+    """Every entry its own noise, whoever draws it; false alarms: 1e-6 for each size, 1e-9 for two pieces alike."""
+    public = release(BoundedSum(np.zeros((3, 3001)), 2.0, "zeros"), 0.5, OpenLedger(), randomness_from(None)).value
+    assert public.shape == (3, 3001)
+    pieces = np.split(public.ravel()[: 2 * _PIECE], 2)
+    assert all(
+        looks_like(piece, 4.0) and not looks_like(piece, 2.7) for piece in (*pieces, public.ravel()[2 * _PIECE :])
+    )
+    assert abs(np.corrcoef(*pieces)[0, 1]) < 0.1
 
 
 @pytest.mark.parametrize("seed", [None, 7])

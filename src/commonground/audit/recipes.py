@@ -1,6 +1,7 @@
 """What can be audited: every private estimator at a small size, made from one claim (ε, δ) and one noise seed."""
 
 import functools
+import math
 import re
 import warnings
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from commonground.estimators.base import PersonalModel
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
 from commonground.estimators.fedrep.classifier import PrivateFedRepClassifier
+from commonground.estimators.fedrep.default_plan import LEVELS_ONLY_BELOW
 from commonground.estimators.margin_classifier import PrivateMarginClassifier
 from commonground.estimators.own_data import OwnDataOnly
 from commonground.estimators.personal_ridge import PersonalBudgetRidge
@@ -31,6 +33,8 @@ from commonground.estimators.single_model import SingleModel
 from commonground.tuning import tune
 
 N_NODES = 2  # of a federation; the target is at the first
+FEW_PEOPLE = 24  # enough to be audited on, where ε is large
+REACH = 1.3 * LEVELS_ONLY_BELOW  # n·μ, at which everything is learned that a recipe learns, and so released
 
 # Trains on people with noise from a seed (None: real noise), everybody's head included, while somebody watches the gate.
 Fit = Callable[[Users, int | None, Recorder], PersonalModel]
@@ -64,6 +68,7 @@ class Recipe:
 
 
 _PLAIN: dict[str, Any] = {"shared_mean": False, "fit_intercept": False}
+_WITH_MEAN: dict[str, Any] = {"shared_mean": True, "fit_intercept": True}
 
 
 def _fedrep(
@@ -127,8 +132,8 @@ def _federation(trust: str, users: Users, watch: Recorder) -> Any:
     return federation_of([Users.from_arrays(X[here], y[here], people[here]) for here in halves], trust, watch.node_gate)
 
 
-def _altmin(claim: Claim, users: Users, seed: int | None, watch: Recorder, loss: str = "square") -> PersonalModel:
-    settings: dict[str, Any] = {"loss": loss, "n_rounds": claim.n_rounds, "simulation_seed": seed, **_PLAIN}
+def _altmin(claim: Claim, users: Users, seed: int | None, watch: Recorder, **settings: Any) -> PersonalModel:
+    settings = {"n_rounds": claim.n_rounds, "simulation_seed": seed} | _PLAIN | settings
     return PrivateAltMin(claim.rank, claim.epsilon, claim.delta, **settings).fit(users, gate=watch.gate)
 
 
@@ -219,7 +224,9 @@ _ALL = (
     Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
     Recipe("altmin", "PrivateAltMin without shared mean", "aligned", _altmin),
     Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
-    Recipe("single-model", "SingleModel", "mirrored", _single_model),
+    Recipe("altmin-mean", "PrivateAltMin with shared mean and intercepts", "aligned", _altmin, _WITH_MEAN),
+    Recipe("log-odds", "PrivateFedRep, loss='logistic'", "corners", _fedrep, {"loss": "logistic"}),
+    Recipe("single-model", "SingleModel", "huge", _single_model),
     Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _ridge),
     Recipe("ridge-descent", "PersonalBudgetRidge, method='descent'", "labels", _ridge, {"method": "descent"}),
     Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
@@ -260,9 +267,14 @@ _ALL = (
     Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
     Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),
     Recipe("tuned", "PrivateFedRep, the better of two settings within one budget", "aligned", _tuned),
-    Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "mirrored", _own_data),
+    Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "huge", _own_data),
 )
 RECIPES = {recipe.name: recipe for recipe in _ALL}
+
+
+def enough_people(claim: Claim) -> int:
+    """So many that noise hides nothing from a recipe that it would then not ask for, and the audit not see."""
+    return max(FEW_PEOPLE, math.ceil(REACH / Budget(claim.epsilon, claim.delta).mu))
 
 
 def recipe_named(name: str) -> Recipe:
@@ -282,13 +294,15 @@ def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
     if statement.algorithm == "Private FedRep":
         with_mean = any("shared mean" in name for name in names)
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
+        name = "log-odds" if with_mean and statement.parameters.get("loss") == "logistic" else name
         name = "classes" if "classes" in statement.parameters else name
     elif statement.algorithm == "Private AltMin":
-        name = "altmin-paper" if statement.recipe == "paper" else "altmin"
-        if any("shared mean" in name for name in names) or statement.parameters.get("loss") != "square":
+        with_mean = any("shared mean" in name for name in names)
+        name = "altmin-paper" if statement.recipe == "paper" else "altmin-mean" if with_mean else "altmin"
+        if statement.parameters.get("loss") != "square":
             raise InputError(
-                f"{billboard} is Private AltMin with a shared mean or another loss than the square; recipe 'altmin' audits "
-                "it without. Audit that one by name."
+                f"{billboard} is Private AltMin with another loss than the square; recipes 'logistic' and 'huber' audit it "
+                "without a shared mean. Audit one of them by name."
             )
     else:
         known = {

@@ -10,10 +10,10 @@ from commonground.cli.options import AsJson
 
 # By name, so that help loads nothing; tests/cli/test_start.py holds them against what there is.
 RECIPES = (
-    "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, single-model, ridge, "
-    "ridge-descent, exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, classes, logistic, huber, "
-    "ridge-reweight, ridge-pure, ridge-sample, federation-server, federation-nodes, tuned, own-data, joint-sgd, "
-    "joint-sgd-users, joint-deep, joint-deep-users, deep-people"
+    "fedrep, fedrep-refit, fedrep-choice, fedrep-no-mean, fedrep-few, fedrep-paper, altmin, altmin-paper, altmin-mean, "
+    "log-odds, single-model, ridge, ridge-descent, exponential, exponential-paper, margin, fedrep-budgets, fedrep-sparse, "
+    "classes, logistic, huber, ridge-reweight, ridge-pure, ridge-sample, federation-server, federation-nodes, tuned, "
+    "own-data, joint-sgd, joint-sgd-users, joint-deep, joint-deep-users, deep-people"
 )
 PEOPLE = "aligned, mirrored, labels, huge, empty, corners, subnormal, tiny, enormous, one-row, more-rows"
 MISTAKES = "half-noise, everybody-drawn, unclipped-init, free-thresholds, unbounded-scores, leaked-head"
@@ -34,7 +34,10 @@ def audit(
         str | None, typer.Option(help=f"Who is replaced: {PEOPLE}. By default the worst case for the recipe.")
     ] = None,
     runs: Annotated[int, typer.Option(help="Fits on each of the two populations (and as many replays).")] = 1000,
-    people: Annotated[int, typer.Option(help="Simulated people in each population.")] = 24,
+    people: Annotated[
+        int | None,
+        typer.Option(help="Simulated people in each population; by default 24, or as many as rounds need at this ε."),
+    ] = None,
     features: Annotated[
         int | None, typer.Option(help="Features; rank + 1 by default, where the worst case is.")
     ] = None,

@@ -16,7 +16,7 @@ from commonground.audit.figure import draw_tradeoff
 from commonground.audit.joint import JOINT_RECIPES, joint_recipe_of
 from commonground.audit.neighbours import neighbours
 from commonground.audit.one_run import OneRun, one_run_audit
-from commonground.audit.recipes import RECIPES, Claim, recipe_named, recipe_of
+from commonground.audit.recipes import RECIPES, Claim, enough_people, recipe_named, recipe_of
 from commonground.audit.run import Line, Report
 from commonground.audit.run import audit as audit_estimator
 from commonground.audit.sampled import SampledAudit, audit_sampled
@@ -28,7 +28,7 @@ from commonground.progress import progress_bar
 
 
 def audit(
-    what: str | None, *, epsilon: float | None, delta: float | None, person: str | None, runs: int, people: int,
+    what: str | None, *, epsilon: float | None, delta: float | None, person: str | None, runs: int, people: int | None,
     features: int | None, rank: int, rounds: int | None, confidence: float, one_run: int, broken: str | None,
     real_noise: bool, seed: int, out: Path | None, as_json: bool,
 ) -> NoReturn:  # fmt: skip
@@ -66,6 +66,7 @@ def audit(
         raise InputError(f"--out must end in .png, .svg or .pdf, got {str(out)!r}.")
     if out is not None and out.suffix.lower() != ".svg":
         plots.needs_matplotlib(f"a figure that ends in {out.suffix}", "or a name that ends in .svg")
+    people = enough_people(claim) if people is None else people
     if seed < 0:
         raise InputError(f"--seed must be an integer >= 0, got {seed}.")
     variant = _variant(recipe.name, broken)

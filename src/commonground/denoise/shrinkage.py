@@ -14,10 +14,11 @@ def signal_share(gradient: np.ndarray, noise_std: float, dimension: int) -> floa
 
     >>> signal_share(np.array([3.0, 4.0]), noise_std=0.0, dimension=2)
     1.0
-    >>> signal_share(np.array([3.0, 4.0]), noise_std=5.0, dimension=2)
-    0.0
+    >>> signal_share(np.array([3.0, 4.0]), noise_std=5.0, dimension=2), signal_share(np.zeros(2), noise_std=0.0, dimension=2)
+    (0.0, 0.0)
     """
-    return max(0.0, 1.0 - dimension * noise_std**2 / float((gradient**2).sum()))
+    energy = float((gradient**2).sum())
+    return max(0.0, 1.0 - dimension * noise_std**2 / energy) if energy > 0.0 else 0.0
 
 
 def sure_share(values: np.ndarray, noise_std: float, dimension: int) -> float:

@@ -6,8 +6,9 @@ a range for the column (``Schema``), or another unit.
 
 Not private: this reads rows, outside of the gate. So its outcome goes to the operator as a warning, and nothing of it reaches
 the billboard or changes the fit. Middles and spreads are those of quantiles, which nobody with fewer than a tenth of the rows
-that are looked at decides (of a table on disk, those of the first block); still, an operator who lets others see which trainings
-were refused tells them something that no ε covers. With ranges for the label and all features nothing is looked at.
+that are looked at decides (of a table on disk, those of the first block; of a feature that is mostly one value, a hundredth);
+still, an operator who lets others see which trainings were refused tells them something that no ε covers. With ranges for the
+label and all features nothing is looked at.
 """
 
 import math
@@ -25,6 +26,7 @@ SHARED_ANSWER_FROM = 30.0  # n·μ, from which on the level of labels is seen; s
 SCALES_FOUND_FROM = 300.0  # from here on released coordinates find scales of any ratio, and features some way from zero
 CENTRE_FOUND_FROM = 1_000.0  # from here on, features as far from zero as years are
 FIND_SCALES = ("PrivateFedRep", "SingleModel")  # the estimators that release such coordinates
+FARTHEST = 0.99  # quantile, at which cells off a feature's one value are cut
 NUMBERS = 500_000  # looked at, at most: rows times features
 # Labels: so many octaves about size one are fine; beyond, n·μ must be so large for each octave of small and of large labels; and
 # so large for estimators without own levels, by which people's own rows tell where noise hides it (docs/schema.md).
@@ -138,12 +140,13 @@ def advice(hidden: Sequence[HiddenScale], n_users: int) -> str:
 
 
 def _middles_and_spreads(users: Population) -> tuple[np.ndarray, np.ndarray]:
-    """By quantiles of some rows; of a feature that is mostly one value, the root mean square about it."""
+    """By quantiles of some rows; of a feature that is mostly one value, the root mean square about it, but for the farthest."""
     X = next(iter(users.blocks())).X
     rows = X[:: 1 + X.size // NUMBERS].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):  # numbers as large as they get
         low, middle, high = np.quantile(rows, [0.1, 0.5, 0.9], axis=0)
-        about = np.sqrt(np.mean((rows - middle) ** 2, axis=0))
+        off = np.abs(rows - middle)
+        about = np.sqrt(np.mean(np.minimum(off, np.quantile(off, FARTHEST, axis=0)) ** 2, axis=0))
         spread = np.where(
             high > low, (high - low) / 2.56, about
         )  # 2.56: of a normal distribution, its standard deviation

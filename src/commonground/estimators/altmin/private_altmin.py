@@ -116,15 +116,16 @@ class PrivateAltMin(PersonalModel):
     hide most of M (``few_people.information``), a model with a shared mean and own intercepts is learned as ``PrivateFedRep``
     does, without M.
 
-    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads
-    data and reaches the billboard, each through the gate: the sum of u_j u_jᵀ (√2 in Frobenius norm, through its symmetric
-    half); the histogram of sizes of people's moments (√2); the sum of moments clipped to Frobenius norm C (√2 C, as they are
-    positive matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient
-    sizes (√2) and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating
-    histogram, size histograms and clipped sums, with the same sensitivities. For log-odds with a shared level also everybody's
-    shares of yes and no (√2), and the clipped sum of what people are told (2C). Their Gaussian costs μ are shares of the μ of
-    (ε, δ) (``PLAN``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's
-    are μ_i/μ_max of them. Rank, rounds, quantiles and step sizes are constants or functions of releases.
+    **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads data
+    and reaches the billboard, each through the gate: the sum of u_j u_jᵀ (√2 in Frobenius norm, through its symmetric half);
+    the histogram of sizes of people's moments (√2); the sum of moments clipped to Frobenius norm C (√2 C, as they are positive
+    matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient sizes (√2)
+    and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating histogram,
+    size histograms and clipped sums, with the same sensitivities. For log-odds with a shared level also everybody's shares of
+    yes and no (√2), and the clipped sum of what people are told (2C). Their Gaussian costs μ are shares of the μ of (ε, δ)
+    (``PLAN``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's are
+    μ_i/μ_max of them. What is learned as ``PrivateFedRep`` does has that recipe's guarantee (``fedrep.default``). Rank, rounds,
+    quantiles and step sizes are constants or functions of releases.
 
     Examples
     --------

@@ -22,8 +22,8 @@ is what the error can shrink by, as e^−S: at n = 1,000, ε = 1, d = 50, k = 2 
   missed is measured against the person's head, a ratio of about one at first, whatever the units of features and labels.
 
 **Guarantee.** What reads data passes the gate: eight sums of u_j u_jᵀ (√2), the later ones within a subspace that follows from
-the releases so far; six histograms of sizes (√2); and in each round a sum of z_j z_jᵀ (√2), z_j a vector of length one that
-follows from her rows and the releases so far. All else is made of these.
+the releases so far (one, where the rank is to be found); six histograms of sizes (√2); and in each round a sum of z_j z_jᵀ
+(√2), z_j a vector of length one that follows from her rows and the releases so far. All else is made of these.
 """
 
 import warnings

@@ -2,7 +2,8 @@
 
 **Guarantee.** What reads data passes the gate: of labels that are numbers a histogram of people's label energies (√2); where
 the level is shared, histograms of where people's mean labels lie (√2), and their clipped sums (2C); of yes-or-no labels
-everybody's shares of yes and no instead (√2, ``steps.yes_level``).
+everybody's shares of yes and no instead (√2, ``steps.yes_level``); and for few people looks at how far their own levels lie
+apart (a sum of clipped moments each, √2 C, ``steps.prior``).
 """
 
 import math

@@ -153,9 +153,10 @@ class PrivateFedRep(PersonalModel):
             raise InputError(
                 f"loss of PrivateFedRep must be 'square', or 'logistic' with the default recipe, got {self.loss!r}."
             )
-        if not self._finds_rank or self.recipe == "paper":
-            least = 0 if self.recipe != "paper" and (self.shared_mean or self.fit_intercept) else 1
-            check_rank(self._rank, people.n_features, "PrivateFedRep", least)
+        least = 0 if self.recipe != "paper" and (self.shared_mean or self.fit_intercept) else 1
+        # A rank that is to be found is one at least where nothing else is learned.
+        rank = least if self._finds_rank and self.recipe != "paper" else self._rank
+        check_rank(rank, people.n_features, "PrivateFedRep", least)
         if self.recipe == "default":
             if self.n_rounds is not None:
                 check_count("n_rounds of PrivateFedRep", self.n_rounds)
