@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.optimize import minimize_scalar
 
 from commonground.data.users import Block
 from commonground.heads.posterior import (
@@ -62,19 +63,25 @@ def test_a_mean_that_the_prior_did_not_expect_is_kept() -> None:
     """Nobody is pulled to where a board says that labels lie by a hundred times what people differ by."""
     rng = np.random.default_rng(0)
     block = ragged_block(0, n_users=50, d=D, low=5, high=9)
-    tight = 0.01 * np.eye(3)
-    for level, log_odds in ((100.0, False), (4.0, True)):
-        y = rng.normal(level, 1.0, len(block.y)) if not log_odds else np.ones(len(block.y))
-        far = replace(block, y=y)
-        _, intercepts, doubts, _ = fit_posterior_heads(
-            far, SharedModel(0 * U, 0 * W0, -3.0 if log_odds else 0.0, True, tight, 1.0, log_odds)
-        )
-        if log_odds:
-            assert (intercepts > 2.0).all()
-        else:
-            own = np.array([y[a:b].mean() for a, b in zip(block.offsets[:-1], block.offsets[1:], strict=True)])
-            np.testing.assert_allclose(intercepts, own, rtol=0.01)
-        assert (doubts[:, 0] > 0.05).all()  # her mean is known as well as her rows tell it
+    y = rng.normal(100.0, 1.0, len(block.y))
+    model = SharedModel(0 * U, 0 * W0, 0.0, True, 0.01 * np.eye(3), 1.0)
+    _, intercepts, doubts, _ = fit_posterior_heads(replace(block, y=y), model)
+    own = np.array([y[a:b].mean() for a, b in zip(block.offsets[:-1], block.offsets[1:], strict=True)])
+    np.testing.assert_allclose(intercepts, own, rtol=0.01)
+    assert (doubts[:, 0] > 0.05).all()  # her mean is known as well as her rows tell it
+
+
+def test_who_gave_a_rare_answer_is_no_other_kind_of_person() -> None:
+    """One yes of ten, where one in a hundred is: by Laplace's approximation with the prior of the board, and no wider one."""
+    y, spread, level = np.r_[1.0, -np.ones(9)], 0.5, -4.6
+    block = Block(np.zeros((10, D)), y, np.array([0, 10]), first=0)
+    model = SharedModel(np.zeros((D, 0)), None, level, True, spread * np.eye(1), 1.0, True)
+    intercepts = fit_posterior_heads(block, model)[1]
+
+    def minus_log_posterior(b: float) -> float:
+        return float(np.logaddexp(0.0, -y * (level + b)).sum() + b * b / (2 * spread))
+
+    assert intercepts[0] == pytest.approx(minimize_scalar(minus_log_posterior).x, abs=1e-4)
 
 
 def test_a_usual_person_gets_the_posterior_and_nothing_else() -> None:

@@ -30,7 +30,7 @@ def find_yes_share(yes: float, no: float, noise_std: float) -> YesShare:
     >>> round(share.mean, 3), share.doubt < 0.002
     (0.125, True)
     >>> round(find_yes_share(-0.01, 1.01, noise_std=0.01).mean, 3)
-    0.005
+    0.002
     >>> round(find_yes_share(0.4, 0.6, noise_std=100.0).mean, 3)
     0.5
     """
