@@ -75,8 +75,8 @@ SCHEMA = Schema(
     (
         Column("who", "person"),
         Column("stars", "label", range=(1, 5)),
-        Column("age", range=(0, 120), missing="indicator"),
-        Column("town", kind="category", values=("Oslo", "São Paulo", "=cmd()"), missing="Oslo"),
+        Column("age", range=(0, 120), missing="indicator", empty=(999, -1)),
+        Column("town", kind="category", values=("Oslo", "São Paulo", "=cmd()"), missing="Oslo", empty=("n.n.",)),
         Column("member", kind="yes/no", missing=False),
         Column("since", kind="date", origin="2020-01-01", unit="weeks", range=(-100, 400)),
         Column("weight", scale=80.0),
@@ -88,8 +88,8 @@ def mixed_columns() -> Case:
     board = posterior(SCHEMA.feature_names, rank=2)
     board = replace(board, schema=SCHEMA, statement=replace(board.statement, n_features=len(SCHEMA.feature_names)))
     table = {
-        "age": ["30", "", "61,5", "140", "7", "NA"],
-        "town": ["Oslo", "São Paulo", "Rome", "", "=cmd()", " Oslo "],
+        "age": ["30", "", "61,5", "140", "999,00", "NA"],
+        "town": ["Oslo", "São Paulo", "Rome", "", "=cmd()", " n.n. "],
         "member": ["yes", "NO", "", "1", "0.0", "True"],
         "since": [
             "2021-05-01",

@@ -1,6 +1,7 @@
 """The public schema: what cells become depends on it and on the cell alone, wherever the table comes from."""
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,39 @@ def test_the_file_says_the_same(tmp_path: Path) -> None:
     assert cg.Schema.from_toml(odd.to_toml()) == odd
 
 
+@pytest.mark.parametrize("as_text", [False, True])
+def test_what_else_counts_as_empty_is_as_good_as_an_empty_cell(as_text: bool, tmp_path: Path) -> None:
+    """Numbers by what they are, however they are written; words as they are written, but for white space around them."""
+    columns = (
+        Column("who", "person"), Column("y", "label"), Column("age", range=(0, 100), missing="indicator", empty=(99, -1)),
+        Column("town", kind="category", values=("Oslo",), missing="indicator", empty=("refused", "n.n.")),
+        Column("member", kind="yes/no", missing=True, empty=("?",)),
+    )  # fmt: skip
+    schema = cg.Schema(columns)
+    assert cg.Schema.from_toml(schema.to_toml()) == schema == cg.Schema.from_json(schema.to_json())
+    told = {"age": [50, 99.0, -1, 98], "town": ["Oslo", " refused ", "n.n.", "Rome"], "member": ["no", "?", "?", "no"]}
+    if as_text:
+        told["age"] = ["50", " 99.00", "-1", "98"]
+    empty = {"age": [50, None, None, 98], "town": ["Oslo", None, None, "Rome"], "member": ["no", None, None, "no"]}
+    np.testing.assert_array_equal(schema.encode(pd.DataFrame(told)), schema.encode(pd.DataFrame(empty)))
+    frame = pd.DataFrame(told | {"who": list("abcd"), "y": [1.0, 2.0, 3.0, 4.0]})
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    with warnings.catch_warnings(action="error"):  # they are no codes to look at any more
+        users = cg.Users.from_table(tmp_path / "t.csv", schema=schema)
+    np.testing.assert_array_equal(next(users.blocks()).X, schema.encode(pd.DataFrame(empty)))
+
+
+def test_an_empty_cell_of_its_own_kind_is_not_discovered() -> None:
+    """Everybody has written it: it would be the first value found."""
+    ids = np.repeat(np.arange(400), 3)
+    frame = pd.DataFrame({"who": ids, "y": 1.0 * (ids % 2), "town": np.where(ids % 3, "Oslo", "refused")})
+    town = Column("town", kind="category", values="discover", missing="indicator", empty=("refused",))
+    schema = cg.Schema((Column("who", "person"), Column("y", "label"), town))
+    with warnings.catch_warnings(action="ignore"):
+        board = cg.PrivateFedRep(0, 8.0, simulation_seed=1).fit(cg.Users.from_table(frame, schema=schema)).billboard_
+    assert board.feature_names == ("town=Oslo", "town is missing")
+
+
 def test_values_may_come_from_a_public_list_and_dates_be_written_as_dates(tmp_path: Path) -> None:
     (tmp_path / "towns.txt").write_text("Oslo\nBergen\n\n", encoding="utf-8")
     (tmp_path / "s.toml").write_text(
@@ -121,6 +155,16 @@ MISTAKES = {
     "kind": (lambda: Column("x", kind="colour"), "kind must be one of number, category"),
     "missing label": (lambda: Column("y", "label", missing=0.0), "only of a feature"),
     "missing that is no value": (lambda: Column("t", kind="category", values=("a",), missing="b"), "one of its values"),
+    "empty without a meaning": (lambda: Column("x", empty=(99,)), "say what that means, too, missing"),
+    "empty label": (lambda: Column("y", "label", empty=(99,)), "leave rows without a label out"),
+    "words for an empty number": (lambda: Column("x", missing=0.0, empty=("none",)), "empty lists numbers where"),
+    "numbers for an empty category": (
+        lambda: Column("t", kind="category", values=("a",), missing="a", empty=(9,)), "empty lists texts where"
+    ),
+    "a value that is empty": (
+        lambda: Column("t", kind="category", values=("a", "b"), missing="a", empty=("b",)), "b cannot be both"
+    ),
+    "one empty": (lambda: Column("x", missing=0.0, empty=99), "a list of what counts as an empty cell"),  # type: ignore[arg-type]
     "a draft": (lambda: cg.Schema.from_toml("draft = true\n[columns.x]\n"), "still a draft"),
     "a misspelt key": (lambda: cg.Schema.from_toml('[columns.x]\nrole = "feature"\nrnage = [0, 1]\n'), "there is no rnage"),
     "a newer one": (lambda: cg.Schema.from_toml("version = 2\n[columns.x]\n"), "version 2"),

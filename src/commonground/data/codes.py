@@ -78,7 +78,9 @@ def codes_in_words(of_features: Mapping[Any, int], label: str, of_label: int, ra
     )
     where = "far from all others"
     where += " or outside of the declared range, which cuts them to its end" if ranges else ""
-    empty = "leave these cells empty, and say in a schema what that means" if found else ""
+    empty = (
+        'say so in a schema, with empty = [999] and missing = "indicator", or leave these cells empty' if found else ""
+    )
     without = "leave rows without a label out" if of_label else ""
     return (
         f"numbers such as 999 or -1, {where}, which often stand for a missing cell; rows by column: {', '.join(told)}. If they "

@@ -67,7 +67,7 @@ def remarks(one: Profile, role: str) -> list[str]:
     told = []
     if one.codes:
         repair = (
-            "leave such rows out" if role == "label" else 'leave these cells empty, with missing = "indicator" here'
+            "leave such rows out" if role == "label" else 'say here which, empty = [999, -1], and missing = "indicator"'
         )
         told.append(
             f"Some cells hold numbers such as 999 or -1, far from all others: if they stand for a missing cell, {repair}."

@@ -60,9 +60,20 @@ def cells_and_gaps(name: str, cells: Any) -> tuple[pa.Array, np.ndarray]:
     return array, missing
 
 
+def _cells_of(column: Column, cells: Any) -> tuple[pa.Array, np.ndarray]:
+    """The same for a column of the schema, which may say what else counts as empty."""
+    array, missing = cells_and_gaps(column.name, cells)
+    if column.empty and column.kind == "number":
+        numbers, fits = _numbers(replace(column, range=None, scale=None), array)
+        missing = missing | (fits & np.isin(numbers[:, 0], column.empty))
+    elif column.empty and (text := _text(array)) is not None:
+        missing = missing | np.asarray(pc.is_in(text, value_set=pa.array(column.empty, pa.string())))
+    return array, missing
+
+
 def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.ndarray, list[Misfit]]:
     """(rows, numbers of this column) as float64, and what does not fit."""
-    array, missing = cells_and_gaps(column.name, cells)
+    array, missing = _cells_of(column, cells)
     values, fits = _READERS[column.kind](column, array)
     misfits = _misfits(column, ~missing & ~fits, NOT_OF_KIND[column.kind], first_row)
     if column.missing is None:
@@ -89,7 +100,7 @@ def _constant(column: Column) -> np.ndarray | None:
 
 def _as_written(column: Column, cells: Any) -> np.ndarray:
     """The numbers in a column's cells, before any range or scale."""
-    array, missing = cells_and_gaps(column.name, cells)
+    array, missing = _cells_of(column, cells)
     numbers, fits = _numbers(replace(column, range=None, scale=None), array)
     return numbers[fits & ~missing, 0]
 

@@ -54,6 +54,8 @@ class Column:
     missing : str, float, bool or None, default=None
         What an empty cell means: a public constant in the column's own terms, "indicator" for a feature of its own that says
         so, or None: it is an error.
+    empty : tuple of float or str, default=()
+        What else counts as an empty cell of a feature: numbers such as 99 or -999, or words such as "refused".
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Column:
     origin: str = "1970-01-01"
     unit: str = "days"
     missing: str | float | bool | None = None
+    empty: tuple[float | str, ...] = ()
 
     def __post_init__(self) -> None:
         for problem in self._problems():
@@ -94,6 +97,7 @@ class Column:
         if seconds_since_1970(self.origin) is None:
             yield f"origin must be a date such as 2020-01-31, got {self.origin!r}."
         yield from self._problems_of_missing()
+        yield from self._problems_of_empty()
 
     def _problems_of_types(self) -> Iterator[str]:
         if not isinstance(self.range, tuple | None) or not isinstance(self.values, tuple | str):
@@ -148,6 +152,24 @@ class Column:
         }[self.kind]
         if not fits:
             yield f"missing must be {INDICATOR!r} or {kind}, got {self.missing!r}."
+
+    def _problems_of_empty(self) -> Iterator[str]:
+        if not isinstance(self.empty, tuple):
+            yield f"empty must be a list of what counts as an empty cell, such as [99, -999], got {self.empty!r}."
+        if not self.empty:
+            return
+        if self.role != "feature":
+            yield "only a feature has other empty cells: leave rows without a label out of the table."
+        fits, what = (
+            (all(map(_is_number, self.empty)), "numbers") if self.kind == "number" else (are_texts(self.empty), "texts")
+        )
+        if not fits:
+            yield f"empty lists {what} where the column is a {self.kind}, got {list(self.empty)!r}."
+        if self.missing is None:
+            yield f'empty says which cells count as empty: say what that means, too, missing = "{INDICATOR}" or a constant.'
+        both = sorted(set(map(str, self.empty)) & set(self.values if isinstance(self.values, tuple) else ()))
+        if both:
+            yield f"{', '.join(both)} cannot be both a value and an empty cell."
 
     @property
     def is_class(self) -> bool:

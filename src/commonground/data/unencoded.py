@@ -104,11 +104,14 @@ class Unencoded(Population):
         """
         person_of_row = self._person_of_row()
         pairs, row = set(), 0
+        empty = {str(word).encode() for one in self.schema.features if one.name == column for word in one.empty}
         for batch in self._source.batches([column], 2**16):
             cells = batch.column(column)
             values = pc.utf8_trim_whitespace(cells.cast(pa.string())).cast(pa.binary()).to_pylist()
             people = person_of_row[row : row + len(values)].tolist()
-            pairs |= {(person, value) for person, value in zip(people, values, strict=True) if value}
+            pairs |= {
+                (person, value) for person, value in zip(people, values, strict=True) if value and value not in empty
+            }
             row += len(values)
         ordered = sorted(pairs)
         return np.array([person for person, _ in ordered], dtype=np.int64), [value for _, value in ordered]

@@ -57,11 +57,15 @@ const READERS = {
 
 const width = (column) => (column.kind === "category" && column.role === "feature" ? column.values.length : 1);
 
+// What else counts as empty, by the schema: numbers, or texts.
+const isEmpty = (column, text, comma) => MISSING.has(text) ||
+  (column.empty ?? []).some((one) => (typeof one === "number" ? numberIn(text, comma) === one : one === text));
+
 export function encodeCell(column, cell, comma) {
   const text = cell.trim();
   const told = column.role === "feature" && column.missing === "indicator";
   let numbers;
-  if (MISSING.has(text)) {
+  if (isEmpty(column, text, comma)) {
     if (column.missing === undefined || column.missing === null) return { wrong: "is empty, and the model does not say what that means" };
     if (told) numbers = new Array(width(column)).fill(0);
     else {

@@ -108,12 +108,13 @@ def release_better_prior(
 
 def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, people: float, doubt: float) -> SharedModel:
     """The model after one step of scoring, given moments with so much noise."""
-    assert model.spread is not None
-    q = len(model.spread)
+    spread = model.spread
+    assert spread is not None
+    q = len(spread)
     half = q * (q + 1) // 2
     parts, taken, squares = (from_symmetric_half(moments[at * half : (at + 1) * half], q) for at in range(3))
     first, present = moments[3 * half : 3 * half + q], max(float(moments[-1]) / NOISE_WEIGHT, 0.1 * people)
-    L = prior_factor(model.spread)
+    L = prior_factor(spread)
     if model.coef is not None:  # what people's parts have in common belongs to the shared part
         share = sure_share(first, noise_std, q) if noise_std else 1.0
         model = _shifted(model, L @ _common_part(model, taken, share * first, noise_std, people))
@@ -128,8 +129,10 @@ def better_prior(model: SharedModel, moments: np.ndarray, noise_std: float, peop
         off = float(moments[-2]) / (NOISE_WEIGHT * present) - 1.0
         real = float(without_noise(np.array(off), np.array(2 * (noise_std / (NOISE_WEIGHT * present)) ** 2), doubt))
         factor = float(np.clip(1.0 + real, 1 / _FARTHEST, _FARTHEST))
-    # What noise hides of S is believed to be in proportion to s², as it was before anything was known.
-    along = factor ** (0.5 - 0.5 * real_share(np.diag(change), np.diag(hidden), doubt))
+    # What noise hides of S is believed to be in proportion to s², as it was before anything was known; but for room that own
+    # levels have because nobody knows where labels lie.
+    known = min(1.0, model.noise / max(float(spread[0, 0]), 1e-300)) if model.own_intercept else 1.0
+    along = factor ** (0.5 * known * (1.0 - real_share(np.diag(change), np.diag(hidden), doubt)))
     better = np.outer(along, along) * (np.eye(q) + without_noise(change, hidden, doubt))
     grown, V = np.linalg.eigh(Q @ better @ Q.T)
     grown = np.clip(grown, 1 / _FARTHEST, _FARTHEST)
