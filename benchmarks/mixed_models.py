@@ -23,7 +23,7 @@ from sklearn.metrics import roc_auc_score
 import commonground as cg
 
 SETS = ("computer-survey", "school", "bank-conjoint", "jester5k", "assistments2015")
-RANKS = {"jester5k": (3, 5, 6), "assistments2015": (0, 1, 2)}  # one-hot rows
+RANKS = {"jester5k": (3, 5, 6, 7), "assistments2015": (0, 1, 2)}  # one-hot rows
 SIMULATED = 125_000, 8, 10  # people, rows of each, features
 EPSILONS = (0.1, 0.5, 1.0, 2.0, 4.0)
 MOST_ROWS_FOR_STATSMODELS = 20_000

@@ -191,7 +191,8 @@ class Training:
         """The clip of the first round, from where sizes of gradients lie; of few people, from where they are expected."""
         mu = self.mu.get("mean locate" if of_mean else "locate")
         if mu is None:
-            expected = self.energy * len(model.slopes) * model.noise / EXPECTED_ROWS
+            left_of_labels = curvature_at(model.intercept) if model.log_odds else model.noise
+            expected = self.energy * len(model.slopes) * left_of_labels / EXPECTED_ROWS
             return Clip(nearest_edge(expected**0.5))
         return Clip(locate_sizes(partial(self.gradients, of_mean, self.seen.looked_at, model), self.gate, mu, name))
 
@@ -309,7 +310,8 @@ class Training:
         d = len(model.slopes)
         worth = gradient.people * self.curvature
         # All slopes together explain no more than labels vary: what noise hides at that size is not believed.
-        explained, hidden = MOST_EXPLAINED * model.noise / self.energy, d * (gradient.noise_std / worth) ** 2
+        noise = 1.0 / EVEN_ODDS if model.log_odds else model.noise
+        explained, hidden = MOST_EXPLAINED * noise / self.energy, d * (gradient.noise_std / worth) ** 2
         step = self.seen.signal_in(gradient.value[0, :d], gradient.noise_std, sure_share) * length / worth
         model = replace(model, coef=model.slopes + step * explained / (explained + hidden))
         if not self.asked.shared_intercept:
