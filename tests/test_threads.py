@@ -234,3 +234,14 @@ def test_a_process_interrupted_while_a_thread_starts_ends() -> None:
     command = [sys.executable, "-c", INTERRUPTED_WHILE_A_THREAD_STARTS]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "interrupted"
+
+
+def test_a_piece_that_hands_out_pieces_does_not_wait_for_itself() -> None:
+    """All threads busy with pieces that wait for a thread: before, for ever."""
+    before = threads.get_num_threads()
+    threads.set_num_threads(2)
+    try:
+        found = threads.each(lambda a: threads.each(lambda b: 10 * a + b, range(3)), range(4))
+    finally:
+        threads.set_num_threads(before)
+    assert found == [[10 * a + b for b in range(3)] for a in range(4)]

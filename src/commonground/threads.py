@@ -5,6 +5,7 @@ A forked child starts threads of its own.
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -15,6 +16,7 @@ Piece = TypeVar("Piece")
 Given = TypeVar("Given")
 _n_threads: int | None = None  # None: not asked yet
 _pool: ThreadPoolExecutor | None = None
+_here = threading.local()
 
 
 def available_cores() -> int:
@@ -59,7 +61,7 @@ def set_num_threads(n_threads: int) -> None:
 
 
 def each(run: Callable[[Piece], Given], pieces: Iterable[Piece]) -> list[Given]:
-    """``[run(piece) for piece in pieces]``, several at a time; ``run`` must not call ``each`` itself.
+    """``[run(piece) for piece in pieces]``, several at a time; within a piece, one by one: its thread would wait for itself.
 
     Parameters
     ----------
@@ -73,11 +75,16 @@ def each(run: Callable[[Piece], Given], pieces: Iterable[Piece]) -> list[Given]:
         In the order of the pieces.
     """
     pieces = list(pieces)
-    if len(pieces) < 2 or get_num_threads() == 1:
+    if len(pieces) < 2 or get_num_threads() == 1 or getattr(_here, "in_a_piece", False):
         return [run(piece) for piece in pieces]
+
+    def run_here(piece: Piece) -> Given:
+        _here.in_a_piece = True  # these threads do nothing else
+        return run(piece)
+
     pool = _threads()
     try:
-        return list(pool.map(run, pieces))
+        return list(pool.map(run_here, pieces))
     except Exception:
         raise  # of a piece: the rest of these are cancelled by ``map``; other fits of this process have theirs in the same pool
     except BaseException:

@@ -14,6 +14,7 @@ import pytest
 import commonground as cg
 from commonground.accounting.budgets import Budget
 from commonground.data import unencoded
+from commonground.data.encoding import encoded_column
 from commonground.errors import InputError
 from commonground.ledger import DurableLedger
 from forgery import rewrite
@@ -118,6 +119,35 @@ def test_what_else_counts_as_empty_is_as_good_as_an_empty_cell(as_text: bool, tm
     np.testing.assert_array_equal(next(users.blocks()).X, schema.encode(pd.DataFrame(empty)))
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_an_empty_number_is_known_in_the_width_that_the_table_has(dtype: type) -> None:
+    column = Column("x", range=(-3, 3), missing="indicator", empty=(-99.9, 1e300))
+    values, misfits = encoded_column(column, pa.array(np.array([-99.9, 1.0], dtype)))
+    assert (values[:, 1].tolist(), misfits) == ([1.0, 0.0], [])
+
+
+def test_an_empty_date_is_known_however_it_is_written() -> None:
+    days = ["1900-01-01", "2020-01-05"]
+    column = Column("d", kind="date", range=(0, 1e4), missing="indicator", empty=("1900-01-01", "never"))
+    moments = pd.to_datetime(pd.Series(days))
+    for cells in (
+        days,
+        ["1900-01-01T00:00", days[1]],
+        ["never", days[1]],
+        moments,
+        moments.dt.date,
+        moments.dt.tz_localize("UTC"),
+    ):
+        values, misfits = encoded_column(column, pa.array(cells, from_pandas=True))
+        assert (values[:, 1].tolist(), misfits) == ([1.0, 0.0], []), cells
+
+
+def test_a_discovered_value_that_counts_as_empty_is_none() -> None:
+    town = Column("town", kind="category", values="discover", missing="indicator", empty=("refused", "any"))
+    schema = cg.Schema((Column("who", "person"), Column("y", "label"), town))
+    assert schema.with_values({"town": ("refused", "Oslo")}).feature_names == ("town=Oslo", "town is missing")
+
+
 def test_an_empty_cell_of_its_own_kind_is_not_discovered() -> None:
     """Everybody has written it: it would be the first value found."""
     ids = np.repeat(np.arange(400), 3)
@@ -164,6 +194,7 @@ MISTAKES = {
     "a value that is empty": (
         lambda: Column("t", kind="category", values=("a", "b"), missing="a", empty=("b",)), "b cannot be both"
     ),
+    "white space": (lambda: Column("t", kind="yes/no", missing=True, empty=(" ?",)), "no white space around"),
     "one empty": (lambda: Column("x", missing=0.0, empty=99), "a list of what counts as an empty cell"),  # type: ignore[arg-type]
     "a draft": (lambda: cg.Schema.from_toml("draft = true\n[columns.x]\n"), "still a draft"),
     "a misspelt key": (lambda: cg.Schema.from_toml('[columns.x]\nrole = "feature"\nrnage = [0, 1]\n'), "there is no rnage"),

@@ -21,6 +21,7 @@ from commonground.datasets import make_shared_subspace
 from commonground.errors import InputError, RecipeWarning
 from commonground.estimators.altmin import PrivateAltMin
 from commonground.estimators.altmin.paper import AltMinSettings
+from commonground.estimators.altmin.private_altmin import MATRIX_SEEN_FROM
 from commonground.estimators.base import PersonalModel
 from commonground.estimators.exponential_subspace import ExponentialSubspace
 from commonground.estimators.fedrep import PrivateFedRep
@@ -33,8 +34,10 @@ from commonground.estimators.single_model import SingleModel
 from commonground.tuning import tune
 
 N_NODES = 2  # of a federation; the target is at the first
-FEW_PEOPLE = 24  # enough to be audited on, where ε is large
-REACH = 1.3 * LEVELS_ONLY_BELOW  # n·μ, at which everything is learned that a recipe learns, and so released
+FEW_PEOPLE, MOST_PEOPLE = 24, 1_000  # that are audited on, if nobody says otherwise
+ROUNDS_FROM = 1.3 * LEVELS_ONLY_BELOW  # n·μ, from which on more is learned than levels
+# The same, from which on the matrix of alternating minimisation is, of one direction in two features.
+MATRIX_FROM = 1.05 * (MATRIX_SEEN_FROM / 0.04) ** 0.5
 
 # Trains on people with noise from a seed (None: real noise), everybody's head included, while somebody watches the gate.
 Fit = Callable[[Users, int | None, Recorder], PersonalModel]
@@ -62,6 +65,7 @@ class Recipe:
     # Of a claim, people, a seed (None: real noise), who watches the gate, and settings
     fit: Callable[..., PersonalModel]
     settings: dict[str, Any] = field(default_factory=dict)  # beyond the claim
+    reach: float = 0.0  # n·μ, from which on it releases all that it ever does; 0: whatever the people
 
     def at(self, claim: Claim) -> Fit:
         return lambda users, seed, watch: self.fit(claim, users, seed, watch, **self.settings)
@@ -214,19 +218,24 @@ def _tuned(claim: Claim, users: Users, seed: int | None, watch: Recorder) -> Per
 
 
 _ALL = (
-    Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep),
+    Recipe("fedrep", "PrivateFedRep with shared mean and intercepts", "aligned", _fedrep, reach=ROUNDS_FROM),
     Recipe("fedrep-refit", "PrivateFedRep from an earlier board", "aligned", _fedrep_refit),
     Recipe(
-        "fedrep-choice", "PrivateFedRep with everybody's choice of a model", "aligned", _fedrep, {"local_choice": True}
+        "fedrep-choice",
+        "PrivateFedRep with everybody's choice of a model",
+        "aligned",
+        _fedrep,
+        {"local_choice": True},
+        ROUNDS_FROM,
     ),
     Recipe("fedrep-no-mean", "PrivateFedRep without shared mean", "aligned", _fedrep, _PLAIN),
     Recipe("fedrep-few", "PrivateFedRep's rounds for few people", "aligned", _fedrep, {"n_rounds": None, **_PLAIN}),
     Recipe("fedrep-paper", "PrivateFedRep, recipe='paper'", "mirrored", _fedrep_paper),
     Recipe("altmin", "PrivateAltMin without shared mean", "aligned", _altmin),
     Recipe("altmin-paper", "PrivateAltMin, recipe='paper', one group", "mirrored", _altmin_paper),
-    Recipe("altmin-mean", "PrivateAltMin with shared mean and intercepts", "aligned", _altmin, _WITH_MEAN),
-    Recipe("log-odds", "PrivateFedRep, loss='logistic'", "corners", _fedrep, {"loss": "logistic"}),
-    Recipe("single-model", "SingleModel", "huge", _single_model),
+    Recipe("altmin-mean", "PrivateAltMin with shared mean and intercepts", "aligned", _altmin, _WITH_MEAN, MATRIX_FROM),
+    Recipe("log-odds", "PrivateFedRep, loss='logistic'", "corners", _fedrep, {"loss": "logistic"}, ROUNDS_FROM),
+    Recipe("single-model", "SingleModel", "huge", _single_model, reach=ROUNDS_FROM),
     Recipe("ridge", "PersonalBudgetRidge, method='statistics'", "corners", _ridge),
     Recipe("ridge-descent", "PersonalBudgetRidge, method='descent'", "labels", _ridge, {"method": "descent"}),
     Recipe("exponential", "ExponentialSubspace", "aligned", _exponential),
@@ -239,7 +248,7 @@ _ALL = (
     ),
     Recipe("margin", "PrivateMarginClassifier on the signs of labels", "corners", _margin),
     Recipe("fedrep-budgets", "PrivateFedRep, the person with half of the others' ε", "aligned", _with_budgets),
-    Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse),
+    Recipe("fedrep-sparse", "PrivateFedRep on sparse rows", "aligned", _fedrep_sparse, reach=ROUNDS_FROM),
     Recipe("classes", "PrivateFedRepClassifier, three classes", "mirrored", _classes),
     Recipe("logistic", "PrivateAltMin, loss='logistic'", "aligned", _altmin, {"loss": "logistic"}),
     Recipe("huber", "PrivateAltMin, loss='huber'", "aligned", _altmin, {"loss": "huber"}),
@@ -264,17 +273,30 @@ _ALL = (
         _pure_ridge,
         {"method": "sample"},
     ),
-    Recipe("federation-server", "PrivateFedRep over two nodes, trust='server'", "aligned", _trusted_server),
+    Recipe(
+        "federation-server",
+        "PrivateFedRep over two nodes, trust='server'",
+        "aligned",
+        _trusted_server,
+        reach=ROUNDS_FROM,
+    ),
     Recipe("federation-nodes", "PrivateFedRep over two nodes, trust='nodes'", "aligned", _noise_at_nodes),
-    Recipe("tuned", "PrivateFedRep, the better of two settings within one budget", "aligned", _tuned),
-    Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "huge", _own_data),
+    Recipe(
+        "tuned", "PrivateFedRep, the better of two settings within one budget", "aligned", _tuned, reach=2 * ROUNDS_FROM
+    ),
+    Recipe("own-data", "OwnDataOnly pulled towards a SingleModel", "huge", _own_data, reach=ROUNDS_FROM),
 )
 RECIPES = {recipe.name: recipe for recipe in _ALL}
 
 
-def enough_people(claim: Claim) -> int:
-    """So many that noise hides nothing from a recipe that it would then not ask for, and the audit not see."""
-    return max(FEW_PEOPLE, math.ceil(REACH / Budget(claim.epsilon, claim.delta).mu))
+def enough_people(recipe: Recipe, claim: Claim) -> int:
+    """So many that noise hides nothing which the recipe would then not ask for, and the audit not see; or as many as may be."""
+    return min(MOST_PEOPLE, max(FEW_PEOPLE, math.ceil(recipe.reach / Budget(claim.epsilon, claim.delta).mu)))
+
+
+def sees_all(recipe: Recipe, claim: Claim, people: int) -> bool:
+    """Whether so many people are enough for that."""
+    return people * Budget(claim.epsilon, claim.delta).mu >= recipe.reach
 
 
 def recipe_named(name: str) -> Recipe:
@@ -287,17 +309,22 @@ def recipe_named(name: str) -> Recipe:
 
 def recipe_of(billboard: Path, claim: Claim) -> tuple[Recipe, Claim]:
     """The recipe by which a saved billboard was made, with its ε, δ and rounds. Its people are not needed, nor read."""
-    statement = Billboard.load(billboard).statement
+    board = Billboard.load(billboard)
+    statement = board.statement
     if not statement.private or not statement.events:
         raise InputError(f"{billboard} claims no privacy cost that could be audited: {statement}")
     names = [event.name for event in statement.events]
     if statement.algorithm == "Private FedRep":
-        with_mean = any("shared mean" in name for name in names)
+        with_mean = board.mean is not None or "classes" in statement.parameters
+        if statement.parameters.get("loss") == "logistic" and not with_mean:
+            raise InputError(
+                f"{billboard} is of log-odds without a shared mean, and no recipe is; 'log-odds' is with one."
+            )
         name = "fedrep-paper" if statement.recipe == "paper" else "fedrep" if with_mean else "fedrep-no-mean"
         name = "log-odds" if with_mean and statement.parameters.get("loss") == "logistic" else name
         name = "classes" if "classes" in statement.parameters else name
     elif statement.algorithm == "Private AltMin":
-        with_mean = any("shared mean" in name for name in names)
+        with_mean = board.mean is not None
         name = "altmin-paper" if statement.recipe == "paper" else "altmin-mean" if with_mean else "altmin"
         if statement.parameters.get("loss") != "square":
             raise InputError(

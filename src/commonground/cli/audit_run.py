@@ -16,7 +16,7 @@ from commonground.audit.figure import draw_tradeoff
 from commonground.audit.joint import JOINT_RECIPES, joint_recipe_of
 from commonground.audit.neighbours import neighbours
 from commonground.audit.one_run import OneRun, one_run_audit
-from commonground.audit.recipes import RECIPES, Claim, enough_people, recipe_named, recipe_of
+from commonground.audit.recipes import RECIPES, Claim, enough_people, recipe_named, recipe_of, sees_all
 from commonground.audit.run import Line, Report
 from commonground.audit.run import audit as audit_estimator
 from commonground.audit.sampled import SampledAudit, audit_sampled
@@ -66,7 +66,13 @@ def audit(
         raise InputError(f"--out must end in .png, .svg or .pdf, got {str(out)!r}.")
     if out is not None and out.suffix.lower() != ".svg":
         plots.needs_matplotlib(f"a figure that ends in {out.suffix}", "or a name that ends in .svg")
-    people = enough_people(claim) if people is None else people
+    people = enough_people(recipe, claim) if people is None else people
+    if not sees_all(recipe, claim, people):
+        typer.echo(
+            f"{people} people are few at ε = {claim.epsilon:g}: noise hides nearly all from this recipe, it asks for little, and "
+            "only that is audited. A larger --epsilon is audited with fewer people.",
+            err=True,
+        )
     if seed < 0:
         raise InputError(f"--seed must be an integer >= 0, got {seed}.")
     variant = _variant(recipe.name, broken)

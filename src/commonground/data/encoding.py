@@ -65,10 +65,25 @@ def _cells_of(column: Column, cells: Any) -> tuple[pa.Array, np.ndarray]:
     array, missing = cells_and_gaps(column.name, cells)
     if column.empty and column.kind == "number":
         numbers, fits = _numbers(replace(column, range=None, scale=None), array)
-        missing = missing | (fits & np.isin(numbers[:, 0], column.empty))
-    elif column.empty and (text := _text(array)) is not None:
-        missing = missing | np.asarray(pc.is_in(text, value_set=pa.array(column.empty, pa.string())))
+        listed = np.array(column.empty, dtype=np.float64)
+        if pa.types.is_floating(array.type):  # -99.9 is another number in 32 bits
+            with np.errstate(over="ignore"):
+                listed = np.r_[listed, listed.astype(array.type.to_pandas_dtype()).astype(np.float64)]
+        missing = missing | (fits & np.isin(numbers[:, 0], listed))
+    elif column.empty and column.kind == "date":  # however it is written
+        moments, fits = _dates(replace(column, range=None, scale=None), array)
+        listed, told = _dates(replace(column, range=None, scale=None), pa.array(column.empty, pa.string()))
+        missing = missing | (fits & np.isin(moments[:, 0], listed[told, 0])) | _is_one_of(array, column.empty)
+    elif column.empty:
+        missing = missing | _is_one_of(array, column.empty)
     return array, missing
+
+
+def _is_one_of(array: Any, words: Sequence[Any]) -> np.ndarray:
+    text = _text(array)
+    if text is None:
+        return np.zeros(len(array), dtype=bool)
+    return np.asarray(pc.is_in(text, value_set=pa.array(words, pa.string())))
 
 
 def encoded_column(column: Column, cells: Any, first_row: int = 0) -> tuple[np.ndarray, list[Misfit]]:

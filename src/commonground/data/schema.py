@@ -261,7 +261,7 @@ class Schema:
 def _with_found(column: Column, values: Mapping[str, tuple[str, ...]]) -> Column:
     if column.name not in values:
         return column
-    found = values[column.name]
+    found = tuple(value for value in values[column.name] if value not in column.empty)
     if not found:
         return Column(column.name, "ignore")
     stands_for = column.missing if column.missing in (None, INDICATOR, *found) else INDICATOR

@@ -163,11 +163,14 @@ class Column:
         fits, what = (
             (all(map(_is_number, self.empty)), "numbers") if self.kind == "number" else (are_texts(self.empty), "texts")
         )
+        if fits and self.kind != "number" and any(not word or word != word.strip() for word in map(str, self.empty)):
+            yield f"words in empty have no white space around them, and none is empty itself, got {list(self.empty)!r}."
         if not fits:
             yield f"empty lists {what} where the column is a {self.kind}, got {list(self.empty)!r}."
         if self.missing is None:
             yield f'empty says which cells count as empty: say what that means, too, missing = "{INDICATOR}" or a constant.'
-        both = sorted(set(map(str, self.empty)) & set(self.values if isinstance(self.values, tuple) else ()))
+        listed = self.values if isinstance(self.values, tuple) and self.values != UNKNOWN else ()
+        both = sorted(set(map(str, self.empty)) & set(listed))
         if both:
             yield f"{', '.join(both)} cannot be both a value and an empty cell."
 

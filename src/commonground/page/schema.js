@@ -58,8 +58,8 @@ const READERS = {
 const width = (column) => (column.kind === "category" && column.role === "feature" ? column.values.length : 1);
 
 // What else counts as empty, by the schema: numbers, or texts.
-const isEmpty = (column, text, comma) => MISSING.has(text) ||
-  (column.empty ?? []).some((one) => (typeof one === "number" ? numberIn(text, comma) === one : one === text));
+const isEmpty = (column, text, comma) => MISSING.has(text) || (column.empty ?? []).some((one) => one === text ||
+  (typeof one === "number" ? numberIn(text, comma) === one : column.kind === "date" && secondsSince1970(text) === secondsSince1970(one)));
 
 export function encodeCell(column, cell, comma) {
   const text = cell.trim();

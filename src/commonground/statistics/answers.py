@@ -41,7 +41,7 @@ class AnswerShares(Statistic[ConeSums]):
 
 @dataclass(frozen=True, eq=False)
 class ToldShares(Statistic[BinnedSums]):
-    """Person j sends the mean, over her rows, of the chance of yes that the shared prediction tells, less a public ``share``.
+    """Person j sends the mean, over her rows, of the chance of yes that the shared prediction tells, less a public ``middle``.
 
     Chances are averaged over what is not known of somebody: her own part by the prior.
     """
@@ -51,7 +51,7 @@ class ToldShares(Statistic[BinnedSums]):
     needs_spread = True
     sees_through_coordinates = True
     model: SharedModel
-    share: Number
+    middle: Number
     lowest: WindowStart
 
     def of_coordinates(self, block: Block, coordinates: Coordinates) -> BinnedSums:
@@ -66,7 +66,7 @@ class ToldShares(Statistic[BinnedSums]):
                 for b, right in enumerate(parts):
                     variance += S[a, b] * left * right
             log_odds = averaged(along[:, -1] + self.model.intercept, np.maximum(variance, 0.0))
-            beyond = 1.0 / (1.0 + np.exp(-np.clip(log_odds, -700.0, 700.0))) - self.share
+            beyond = 1.0 / (1.0 + np.exp(-np.clip(log_odds, -700.0, 700.0))) - self.middle
         m, person = np.diff(block.offsets), block.person_of_row
         means = np.bincount(person, beyond, minlength=block.n_users) / np.maximum(m, 1)
         return BinnedSums.of(means[:, None, None], block.person_weights, self.lowest, WINDOW)

@@ -5,7 +5,7 @@ rare answers say little. So shares are released themselves: at the start that of
 somebody whom nobody knows, which is then brought to the first.
 
 **Guarantee.** What reads data passes the gate: everybody's shares of yes and no, two numbers that are not negative and add up to
-at most one (√2); and, at the end, the clipped sum of what people are told beyond the released share (2C).
+at most one (√2); and, at the end, the clipped sum of what people are told, from a public middle (2C).
 """
 
 import math
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from commonground.clipping.grid import nearest_edge
+from commonground.clipping.grid import lower_edge, nearest_edge
 from commonground.data.population import Population
 from commonground.denoise.yes_share import YesShare, find_yes_share
 from commonground.gate import Gate
@@ -21,9 +21,10 @@ from commonground.statistics.answers import AnswerShares, ToldShares, averaged
 from commonground.statistics.statistic import WINDOW, SharedModel
 from commonground.steps.prior import EVEN_ODDS, without_noise
 
-# What people are told on average is clipped at so many times the share of yes, or at so many times the noise of a sum that is
-# clipped nowhere, if that is less: the noise is then a small part of the share all the same.
-MOST_TOLD, NOISE_OF_TOLD = 4.0, 0.05
+# What people are told on average is clipped at so many times the share of the rarer answer, or at so many times the noise of a
+# sum that is clipped nowhere, if that is more: noise is then a small part of that share all the same.
+MOST_TOLD, NOISE_OF_TOLD = 8.0, 0.05
+LEAST_WITH_ROWS = 0.1  # of all people, whatever noise leaves of those who have any
 DOUBT_OF_TOLD = 0.5  # by how much log-odds that are told are expected to be off
 
 
@@ -47,16 +48,20 @@ def release_told_share(users: Population, model: SharedModel, share: YesShare, g
     """The model whose level is such that people are told, on average, as often yes as is so."""
     assert model.spread is not None
     rarer = min(share.mean, 1.0 - share.mean)
-    noise_of_all = 2.0 / (mu * users.total_weight)  # of a mean that is clipped at one
-    reach = min(1.0, max(MOST_TOLD * rarer, NOISE_OF_TOLD * rarer / noise_of_all))
-    edge = nearest_edge(reach)
-    told = users.sum(ToldShares(model, share.mean, edge - WINDOW // 2))
+    noise_of_all = 1.0 / (mu * users.total_weight)  # of a mean that is clipped nowhere
+    most = min(1.0, max(MOST_TOLD * rarer, NOISE_OF_TOLD * rarer / noise_of_all))
+    edge = nearest_edge(most / 2.0)
+    # About the middle of what is not clipped, from never to the most: the sum is then moved by no more than that.
+    reach = lower_edge(edge)
+    middle = reach if share.mean <= 0.5 else 1.0 - reach
+    told = users.sum(ToldShares(model, middle, edge - WINDOW // 2))
     found = gate.release(told.clipped_at(edge, "how often yes is told"), mu)
-    beyond, noise_std = float(found.value[0, 0]) / users.total_weight, found.noise_std / users.total_weight
-    # Not less than half of what is told may be noise.
-    told_share = share.mean + min(max(beyond, -0.9 * share.mean), 0.9 * (1.0 - share.mean))
+    people = users.total_weight * max(share.with_rows, LEAST_WITH_ROWS)
+    told_share = middle + float(found.value[0, 0]) / people
+    # Not more than nine tenths of what is told may be noise.
+    told_share = min(max(told_share, 0.1 * share.mean), 1.0 - 0.1 * (1.0 - share.mean))
     off = math.log(told_share / (1.0 - told_share)) - share.log_odds
-    hidden = (noise_std / (told_share * (1.0 - told_share))) ** 2
+    hidden = (found.noise_std / people / (told_share * (1.0 - told_share))) ** 2
     real = float(without_noise(np.array(off), np.array(hidden), DOUBT_OF_TOLD))
     return replace(model, intercept=model.intercept - real * _stretch(model.spread))
 

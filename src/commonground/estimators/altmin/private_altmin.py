@@ -32,11 +32,10 @@ from commonground.steps.feature_energy import release_feature_energy
 from commonground.steps.initial_embedding import release_initial_embedding
 from commonground.steps.label_units import LabelUnit
 from commonground.steps.moment_system import MomentSystem, release_moment_system
-from commonground.steps.prior import LOOKS, curvature_at, release_prior
+from commonground.steps.prior import LOOKS, release_prior
 from commonground.steps.rounds import ClippedGradient, locate_sizes, release_clipped
 from commonground.steps.shared_mean import shared_mean_rounds
 from commonground.steps.square_releases import check_square_release
-from commonground.steps.yes_level import release_told_share, release_yes_share
 
 MEAN_ROUNDS = 5  # for a first w₀, before there is an embedding
 MEAN_EVERY = 4  # later on, every fourth round goes to w₀
@@ -59,8 +58,6 @@ PLAN = Plan(
         Share("rounds", 0.52, "clipped gradient sums for the embedding, every fourth for the mean", ALTMIN_ROUNDS),
         Share("prior spread", 0.004, "how far labels spread: one number"),
         Share("prior", 0.03, "looks at the prior of heads", LOOKS),
-        Share("yes share", 0.02, "how many answers are yes (log-odds)"),
-        Share("yes told", 0.01, "how often the model tells people yes: a clipped sum (log-odds)"),
     )
 )
 
@@ -112,17 +109,16 @@ class PrivateAltMin(PersonalModel):
     way, is released once and repaired by its known noise (``moment_system``). Lines 4 and 5: everybody, and all of her rows,
     in every round. Contributions are divided by ‖v_j‖², and a person's is clipped as a whole, not row by row. Algorithm 3 is
     replaced by the second moment of everybody's own direction, which needs no clip. For other losses b holds their gradients,
-    and M times the loss's largest curvature bounds their second derivative from above. Where public numbers say that noise would
-    hide most of M (``few_people.information``), a model with a shared mean and own intercepts is learned as ``PrivateFedRep``
-    does, without M.
+    and M times the loss's largest curvature bounds their second derivative from above. Log-odds with a shared
+    mean and own intercepts, and models of so few people that noise would hide most of M (``few_people.information``), are
+    learned as ``PrivateFedRep`` does, without M.
 
     **Guarantee.** Unit: one person with all her rows. Neighbours: her data replaced by any other; n is public. What reads data
     and reaches the billboard, each through the gate: the sum of u_j u_jᵀ (√2 in Frobenius norm, through its symmetric half);
     the histogram of sizes of people's moments (√2); the sum of moments clipped to Frobenius norm C (√2 C, as they are positive
     matrices; symmetric half); the histogram that locates gradient sizes (√2); per round the histogram of gradient sizes (√2)
     and the sum of gradients clipped to C (2C); and for w₀ the histogram of feature energies (√2), its own locating histogram,
-    size histograms and clipped sums, with the same sensitivities. For log-odds with a shared level also everybody's shares of
-    yes and no (√2), and the clipped sum of what people are told (2C). Their Gaussian costs μ are shares of the μ of (ε, δ)
+    size histograms and clipped sums, with the same sensitivities. Their Gaussian costs μ are shares of the μ of (ε, δ)
     (``PLAN``) and compose exactly. With personal budgets these are the costs of the person with the largest; another's are
     μ_i/μ_max of them. What is learned as ``PrivateFedRep`` does has that recipe's guarantee (``fedrep.default``). Rank, rounds,
     quantiles and step sizes are constants or functions of releases.
@@ -189,7 +185,7 @@ class PrivateAltMin(PersonalModel):
             head_kind = PosteriorHeads(True, self.loss) if loss.has_prior else ConvexHeads(self.loss)
             if loss.has_prior:
                 pays = sharing_pays(users, self.rank, budget)
-            if self._people_are_few(users, budget):
+            if self._without_matrix(users, budget):
                 parameters, model = {}, default_recipe(users, self._settings(users), budget, gate, self.verbose)
             else:
                 unit = LabelUnit()
@@ -224,12 +220,19 @@ class PrivateAltMin(PersonalModel):
 
     def _settings(self, users: Population) -> FitSettings:
         """The same model, as ``PrivateFedRep``'s default recipe is asked for it."""
-        return FitSettings(self.rank, log_odds=LOSSES[self.loss].log_odds, label_range=users.label_range)
+        log_odds = LOSSES[self.loss].log_odds
+        return FitSettings(self.rank, log_odds=log_odds, label_range=users.label_range, n_rounds=self.n_rounds)
 
-    def _people_are_few(self, users: Population, budget: Budget) -> bool:
-        """Whether noise would hide most of the matrix, which that recipe does without; from public numbers."""
+    def _without_matrix(self, users: Population, budget: Budget) -> bool:
+        """Whether it is learned as ``PrivateFedRep`` does; from public numbers.
+
+        Log-odds are, as a matrix of features as they are knows nothing of how rare answers are; and people of whom noise would
+        hide most of the matrix.
+        """
         if not (LOSSES[self.loss].has_prior and self.shared_mean and self.fit_intercept):
             return False
+        if LOSSES[self.loss].log_odds:
+            return True
         known = information(users.total_weight, users.n_features, self.rank, budget.mu)
         return known < MATRIX_SEEN_FROM or levels_only(users, self._settings(users), budget.mu)
 
@@ -240,13 +243,10 @@ class PrivateAltMin(PersonalModel):
             plan = plan.without("prior")
         elif loss.log_odds:  # they spread by one, by definition
             plan = plan.without("prior spread")
-        shared_level = loss.log_odds and self.shared_mean and own_intercept
-        plan = plan if shared_level else plan.without("yes")
         mu = plan.where("sizes", repeats=n_rounds).where("rounds", repeats=n_rounds).costs(budget)
         one_round = mu["sizes"], mu["rounds"]
         if loss.log_odds:
             users = users.seen_through(SignedLabels)
-        yes = release_yes_share(users, gate, mu["yes share"]) if shared_level else None
         with progress_bar("training", n_rounds + (MEAN_ROUNDS if self.shared_mean else 0), self.verbose) as advance:
             model, mean_edge = SharedModel(np.zeros((users.n_features, 0)), None, 0.0, own_intercept), 0
             if self.shared_mean:
@@ -267,9 +267,8 @@ class PrivateAltMin(PersonalModel):
             model = replace(model, embedding=release_initial_embedding(users, self.rank, model, gate, mu["init"]))
             system = release_moment_system(users, model, gate, mu["moment sizes"], mu["moments"])
             if self.shared_mean and loss.log_odds:
-                # Least squares has found slopes of mean labels ±1 so far, which bend by 2 p (1 − p) for log-odds of one.
-                level = 2 * model.intercept if yes is None else yes.log_odds
-                model = replace(model, coef=model.slopes / (2 * curvature_at(level)), intercept=level)
+                # Least squares has found the mean label's slope so far; for labels ±1 that of the log-odds is twice it.
+                model = replace(model, coef=2 * model.slopes, intercept=2 * model.intercept)
             edge = locate_sizes(self._gradients(users, model), gate, mu["locate"], "embedding")
             for t in range(n_rounds):
                 name, curvature = f"round {t + 1}", loss.curvature
@@ -287,8 +286,6 @@ class PrivateAltMin(PersonalModel):
                 model, U = replace(model, log_odds=loss.log_odds), model.embedding
                 along = (U * np.linalg.solve(system.inverse_of_features, U)).sum(axis=0)
                 model = release_prior(users, model, along, gate, mu.get("prior spread", 0.0), mu["prior"])
-            if yes is not None:
-                model = release_told_share(users, model, yes, gate, mu["yes told"])
         return model
 
     def _gradients(self, users: Population, model: SharedModel, of_mean: bool = False) -> Callable[[int], BinnedSums]:
