@@ -101,7 +101,7 @@ def test_the_file_says_the_same(tmp_path: Path) -> None:
 def test_what_else_counts_as_empty_is_as_good_as_an_empty_cell(as_text: bool, tmp_path: Path) -> None:
     """Numbers by what they are, however they are written; words as they are written, but for white space around them."""
     columns = (
-        Column("who", "person"), Column("y", "label"), Column("age", range=(0, 100), missing="indicator", empty=(99, -1)),
+        Column("who", "person"), Column("y", "label"), Column("age", range=(0, 100), missing="indicator", empty=(99, -1, "?")),
         Column("town", kind="category", values=("Oslo",), missing="indicator", empty=("refused", "n.n.")),
         Column("member", kind="yes/no", missing=True, empty=("?",)),
     )  # fmt: skip
@@ -109,7 +109,7 @@ def test_what_else_counts_as_empty_is_as_good_as_an_empty_cell(as_text: bool, tm
     assert cg.Schema.from_toml(schema.to_toml()) == schema == cg.Schema.from_json(schema.to_json())
     told = {"age": [50, 99.0, -1, 98], "town": ["Oslo", " refused ", "n.n.", "Rome"], "member": ["no", "?", "?", "no"]}
     if as_text:
-        told["age"] = ["50", " 99.00", "-1", "98"]
+        told["age"] = ["50", " 99.00", " ?", "98"]
     empty = {"age": [50, None, None, 98], "town": ["Oslo", None, None, "Rome"], "member": ["no", None, None, "no"]}
     np.testing.assert_array_equal(schema.encode(pd.DataFrame(told)), schema.encode(pd.DataFrame(empty)))
     frame = pd.DataFrame(told | {"who": list("abcd"), "y": [1.0, 2.0, 3.0, 4.0]})
@@ -187,7 +187,9 @@ MISTAKES = {
     "missing that is no value": (lambda: Column("t", kind="category", values=("a",), missing="b"), "one of its values"),
     "empty without a meaning": (lambda: Column("x", empty=(99,)), "say what that means, too, missing"),
     "empty label": (lambda: Column("y", "label", empty=(99,)), "leave rows without a label out"),
-    "words for an empty number": (lambda: Column("x", missing=0.0, empty=("none",)), "empty lists numbers where"),
+    "no word for an empty number": (
+        lambda: Column("x", missing=0.0, empty=(None,)), "empty lists numbers and texts where"  # type: ignore[arg-type]
+    ),
     "numbers for an empty category": (
         lambda: Column("t", kind="category", values=("a",), missing="a", empty=(9,)), "empty lists texts where"
     ),

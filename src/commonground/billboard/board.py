@@ -230,7 +230,8 @@ class Billboard:
             raise InputError("personalize got a label that is NaN or infinite. Remove the row or fill in the label.")
         rows = X if sparse.issparse(X) else np.ascontiguousarray(X)
         block = Block(rows, y, np.array([0, len(y)]), first=0)
-        return replace(self.head_kind.fit(block, self).head(self, 0), schema=self.schema, log_odds=self.log_odds)
+        head = self.head_kind.fit(block, self).head(self, 0)
+        return replace(head, schema=self.schema, log_odds=self.log_odds, feature_names=self.feature_names)
 
     def _labels(self, y: Any) -> np.ndarray:
         if self.schema is not None:

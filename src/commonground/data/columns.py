@@ -15,8 +15,8 @@ from commonground.errors import InputError, are_texts
 
 SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
 SEPARATE = (
-    "save it with commas between cells and points in numbers, for example pandas.read_csv(old, sep=None, engine='python')"
-    ".to_csv(new, index=False), with decimal=',' where numbers have one."
+    "save it with commas between cells and points in numbers, for example pandas.read_csv(old, sep=None, engine='python', "
+    "dtype={'user_id': str}).to_csv(new, index=False), with decimal=',' where numbers have one; ids as text keep their zeros."
 )
 
 # --- columns --------------------------------------------------------------------------------------------------------

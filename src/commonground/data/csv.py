@@ -68,8 +68,8 @@ def bad_csv(path: Path, error: Exception) -> InputError:
         )
     if "Expected 1 columns" in str(error):  # the names are one column, the numbers below, with decimal commas, several
         return InputError(
-            f"{path} has one column by its first line and more below. If that line is a title or a comment, take it away: the "
-            f"names of the columns come first. Else cells must be separated by commas; {SEPARATE}"
+            f"{path} has one column by its first line and more below. Are cells separated by semicolons, and decimals by commas? "
+            f"Then {SEPARATE} If the first line is a title or a comment, take it away: the names of the columns come first."
         )
     return InputError(
         f"{path} cannot be read as CSV ({': '.join(known) or type(error).__name__}). "

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from commonground.data.codes import Codes, codes_in_words
 from commonground.data.columns import columns_of, listing
 from commonground.data.schema import Schema
-from commonground.data.schema_column import INDICATOR, NO, UNITS, YES, Column, seconds_since_1970
+from commonground.data.schema_column import DISCOVER, INDICATOR, NO, UNITS, UNKNOWN, YES, Column, seconds_since_1970
 from commonground.data.sources import Source
 from commonground.errors import InputError, TableWarning
 
@@ -36,6 +36,7 @@ class Misfit:
 
 
 MOST_ROWS = 1_000_000  # looked at for numbers that stand for a missing cell
+UNLISTED = "most cells of {} have a value that the schema does not list, and count as none of its values."
 MISSING = 'is empty. Say what that means: missing = "indicator", or a constant'
 NO_LABEL = "has no label and is of no use: leave it out (NA, N/A, NaN and null count as empty, too)"
 NOT_OF_KIND = {
@@ -65,11 +66,12 @@ def _cells_of(column: Column, cells: Any) -> tuple[pa.Array, np.ndarray]:
     array, missing = cells_and_gaps(column.name, cells)
     if column.empty and column.kind == "number":
         numbers, fits = _numbers(replace(column, range=None, scale=None), array)
-        listed = np.array(column.empty, dtype=np.float64)
+        words = [one for one in column.empty if isinstance(one, str)]
+        listed = np.array([one for one in column.empty if not isinstance(one, str)], dtype=np.float64)
         if pa.types.is_floating(array.type):  # -99.9 is another number in 32 bits
             with np.errstate(over="ignore"):
                 listed = np.r_[listed, listed.astype(array.type.to_pandas_dtype()).astype(np.float64)]
-        missing = missing | (fits & np.isin(numbers[:, 0], listed))
+        missing = missing | (fits & np.isin(numbers[:, 0], listed)) | _is_one_of(array, words)
     elif column.empty and column.kind == "date":  # however it is written
         moments, fits = _dates(replace(column, range=None, scale=None), array)
         listed, told = _dates(replace(column, range=None, scale=None), pa.array(column.empty, pa.string()))
@@ -133,6 +135,32 @@ def mostly_out_of_range(schema: Schema, table: Any) -> list[str]:
             if 2 * np.count_nonzero((filled < low) | (filled > high)) > len(filled):
                 found.append(column.name)
     return found
+
+
+def mostly_unlisted(schema: Schema, table: Any) -> list[str]:
+    """Categories of whose filled cells more than half have a value that the schema does not list."""
+    counts = Unlisted(schema)
+    counts.add(table)
+    return counts.columns()
+
+
+class Unlisted:
+    """How many cells of each listed category there are, and how many of them have a value that is not listed; private."""
+
+    def __init__(self, schema: Schema) -> None:
+        listed = [one for one in schema.features if one.kind == "category" and one.values not in (DISCOVER, UNKNOWN)]
+        self._seen = {one: np.zeros(2, dtype=np.int64) for one in listed}
+
+    def __repr__(self) -> str:
+        return "<Unlisted: private>"
+
+    def add(self, table: Any) -> None:
+        for column, seen in self._seen.items():
+            array, missing = _cells_of(column, table.column(column.name))
+            seen += np.count_nonzero(~missing), np.count_nonzero(~missing & ~_is_one_of(array, column.values))
+
+    def columns(self) -> list[str]:
+        return [column.name for column, (filled, unlisted) in self._seen.items() if 2 * unlisted > filled]
 
 
 # --- one kind each: (rows, numbers), and which cells it could read --------------------------------------------------------
@@ -332,10 +360,12 @@ class EncodedSource:
         found: dict[tuple[str, str], Misfit] = {}
         names, row = (*self.public.feature_names, self.public.label.name), 0
         columns = [column for column in (*self.public.features, self.public.label) if column.kind == "number"]
-        codes = {column.name: Codes() for column in columns}
+        codes, unlisted = {column.name: Codes() for column in columns}, Unlisted(self.public)
         for batch in self.source.batches(self._raw(names), 2**16):
             for column in columns if row < MOST_ROWS else ():
                 codes[column.name].add(_as_written(column, batch.column(column.name)))
+            if row < MOST_ROWS:
+                unlisted.add(batch)
             for new in self._encoded(batch, names, row)[1]:
                 before = found.get((new.column, new.what))
                 first, count = (new.first_row, 0) if before is None else (before.first_row, before.count)
@@ -349,3 +379,5 @@ class EncodedSource:
         told = codes_in_words(counts, label, of_label, ranges=any(column.range for column in columns))
         if told:
             warnings.warn(told, TableWarning, stacklevel=6)
+        if mostly := unlisted.columns():
+            warnings.warn(f"{UNLISTED.format(listing(mostly))} Are they spelled alike?", TableWarning, stacklevel=6)

@@ -117,6 +117,10 @@ def users_of_table(
 ) -> "Users":
     """See `Users.from_table`."""
     if schema is not None:
+        if not isinstance(schema, Schema):
+            raise InputError(
+                f"schema= takes a Schema, got {type(schema).__name__}. From a file: Schema.read('schema.toml')."
+            )
         refuse_beside_a_schema(schema, engine, item, items, features, budget)
         users = Unencoded.open(users_class, source, schema, max_memory, Scratch(scratch)).encoded_if_complete()
         return _with_budgets(users, source, schema.person.name, budget)

@@ -160,10 +160,11 @@ class Column:
             return
         if self.role != "feature":
             yield "only a feature has other empty cells: leave rows without a label out of the table."
-        fits, what = (
-            (all(map(_is_number, self.empty)), "numbers") if self.kind == "number" else (are_texts(self.empty), "texts")
-        )
-        if fits and self.kind != "number" and any(not word or word != word.strip() for word in map(str, self.empty)):
+        words = [one for one in self.empty if isinstance(one, str)]
+        numbers_too = self.kind == "number" and all(_is_number(one) for one in self.empty if one not in words)
+        fits, what = are_texts(words) and (numbers_too or len(words) == len(self.empty)), "texts"
+        what = "numbers and texts" if self.kind == "number" else what
+        if fits and any(not word or word != word.strip() for word in words):
             yield f"words in empty have no white space around them, and none is empty itself, got {list(self.empty)!r}."
         if not fits:
             yield f"empty lists {what} where the column is a {self.kind}, got {list(self.empty)!r}."

@@ -33,7 +33,7 @@ from commonground.data.csv import (
     read_csv,
     read_csv_as_text,
 )
-from commonground.data.encoding import EncodedSource, as_cells, mostly_out_of_range
+from commonground.data.encoding import UNLISTED, EncodedSource, as_cells, mostly_out_of_range, mostly_unlisted
 from commonground.data.schema import Schema
 from commonground.data.sources import ArrowSource, ParquetSource, PathLike, Source, is_path
 from commonground.data.stores import Scratch, Table
@@ -115,6 +115,10 @@ def read_encoded(source: Any, schema: Schema) -> tuple[Any, np.ndarray]:
             "the unit the same as in training?",
             TableWarning,
             stacklevel=2,
+        )
+    if unlisted := mostly_unlisted(schema, cells):
+        warnings.warn(
+            f"{UNLISTED.format(listing(unlisted))} Are they spelled as in training?", TableWarning, stacklevel=2
         )
     return cells.column(schema.person.name) if ids is None else ids, encoded
 

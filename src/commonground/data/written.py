@@ -34,6 +34,8 @@ def meant_as(values: Sequence[str]) -> str:
     'dates that are not written as 2020-01-31 or 2020-01-31T12:00: write them so'
     >>> meant_as(["1", "2", "3", "4", "unknown"])
     'numbers, and text in some cells: leave these cells empty, or write a number there'
+    >>> meant_as(["71,5", "81.4", "70,25", "66", "refused"])[:28]
+    'numbers with a decimal comma'
     >>> meant_as(["S", "M", "L"]), meant_as(["1st", "2nd", "3rd"]), meant_as([])
     ('', '', '')
     """
@@ -48,9 +50,11 @@ def meant_as(values: Sequence[str]) -> str:
         return "dates that are not written as 2020-01-31 or 2020-01-31T12:00: write them so"
     if _are_dressed(looked_at):
         return "numbers with signs, units or separators around them, which are read as text: write the numbers alone"
-    bare = sum(_NUMBER.fullmatch(value) is not None for value in looked_at)
+    commas = sum(_DECIMAL_COMMA.fullmatch(value) is not None for value in looked_at)
+    bare = commas + sum(_NUMBER.fullmatch(value) is not None for value in looked_at)
     if bare >= 3 and MOSTLY * len(looked_at) <= bare < len(looked_at):
-        return "numbers, and text in some cells: leave these cells empty, or write a number there"
+        points = " with a decimal comma, which are read as text: write them with a point" if commas else ""
+        return f"numbers{points}, and text in some cells: leave these cells empty, or write a number there"
     return ""
 
 

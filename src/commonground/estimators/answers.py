@@ -151,6 +151,10 @@ class Answers:
 
         answers = self.predict(X, users=users)
         require_labels(y)
+        schema = self.billboard_.schema
+        y = np.asarray(y) if schema is None else schema.encode_labels(y)
+        if self.billboard_.log_odds and y.dtype.kind not in "biuf":
+            raise InputError("labels are yes or no: give 0 and 1, or y == 'yes'.")
         if self.billboard_.log_odds:  # yes: labels and log-odds above zero
             return float(accuracy_score(np.asarray(y) > 0, answers > 0, sample_weight=sample_weight))
         return float(r2_score(y, answers, sample_weight=sample_weight))

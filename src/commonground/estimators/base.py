@@ -159,6 +159,10 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
+        if ledger is not None and not isinstance(ledger, SharedLedger) and not hasattr(ledger, "charge"):
+            raise InputError(
+                f"ledger= takes a population of a ledger, got {type(ledger).__name__}: DurableLedger(file).open_population(name, …)."
+            )
         asked = asked_of(people, self.budgets, self.device)
         asked["budgets"] |= keeps_accounts(ledger)
         asked["start"] = start is not None

@@ -3,7 +3,6 @@
 from typing import Any
 
 from commonground.accounting.budgets import Budget, warn_of_a_large_delta
-from commonground.data.columns import text_names
 from commonground.data.population import Population
 from commonground.data.users import Users
 from commonground.errors import InputError, is_whole
@@ -60,4 +59,6 @@ def as_users(X: Any, y: Any, users: Any) -> Population:
             "whose rows are these? Give fit a Users object, or X, y and users=ids with one user id for each row, or name the "
             "column of X that says it when making the model: user='column'."
         )
-    return Users.from_arrays(X, y, users, feature_names=text_names(X))
+    if isinstance(users, str):
+        raise InputError(f"users= takes one id for each row. Name a column when making the model: user={users!r}.")
+    return Users.from_arrays(X, y, users)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import ClassifierMixin
 
+from commonground.errors import InputError
 from commonground.estimators.answers import require_labels
 
 
@@ -68,4 +69,10 @@ class ClassAnswers(ClassifierMixin):
         """
         answers = self.predict(X, users=users)
         require_labels(y)
-        return float(np.average(answers == np.asarray(y), weights=sample_weight))
+        right, known = np.asarray(y).ravel(), set(self.classes_.tolist())
+        if not known & set(right.tolist()):  # in words that a schema knows, or in none that anybody does
+            schema = self.billboard_.schema
+            if schema is None or schema.label.kind != "yes/no":
+                raise InputError(f"no label is one of the classes {self.classes_.tolist()}. Write them as in training.")
+            right = self.classes_[schema.encode_labels(right).astype(int)]
+        return float(np.average(answers == right, weights=sample_weight))

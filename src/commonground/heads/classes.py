@@ -170,13 +170,14 @@ class ClassHead:
     schema: Schema | None = None  # the board's: rows are then given as the table has them
     intercept: float = 0.0  # of scores in common, which says nothing
     log_odds: bool = True
+    feature_names: tuple[str, ...] | None = None  # the board's: by which columns of a frame are found
 
     def __repr__(self) -> str:
         return "<ClassHead: private>"
 
     def predict(self, X: Any) -> np.ndarray:
         """(rows, K) logarithms of each class's probability, by which ``classes`` compete."""
-        X = check_features(X, self.n_features, None) if self.schema is None else self.schema.encode(X)
+        X = check_features(X, self.n_features, self.feature_names) if self.schema is None else self.schema.encode(X)
         return self.log_probabilities(X)
 
     def predict_proba(self, X: Any) -> np.ndarray:

@@ -56,6 +56,10 @@ class HeadKind:
 
     def numbers_of(self, labels: Any) -> np.ndarray:
         """(rows,) what heads are fitted to, of labels as they are given."""
+        if self.log_odds and np.asarray(labels).dtype.kind in "OUS" and isinstance(np.asarray(labels).ravel()[0], str):
+            raise InputError(
+                "labels are yes or no, and a board does not say what you call them: give 0 and 1, or y == 'yes'."
+            )
         return as_floats(labels, "labels").ravel()
 
     def held_by_own_rows_alone(self, board: "Billboard") -> bool:

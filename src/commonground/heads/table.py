@@ -7,8 +7,8 @@ from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy import sparse
 
+from commonground.data.features import check_features
 from commonground.data.population import Population
 from commonground.data.schema import Schema
 from commonground.errors import InputError
@@ -31,6 +31,7 @@ class Head:
     weights: np.ndarray  # (k,) own coefficients on the embedding
     schema: Schema | None = None  # the board's: rows are then given as the table has them, and answers stay in range
     log_odds: bool = False  # these have no range
+    feature_names: tuple[str, ...] | None = None  # the board's: by which columns of a frame are found
     std_of: Callable[[Any], np.ndarray] | None = None  # of fresh labels of rows; None where a head does not know
 
     def __repr__(self) -> str:
@@ -67,10 +68,7 @@ class Head:
     def _features(self, X: Any) -> Any:
         if self.schema is not None:
             return self.schema.encode(X)
-        X = X.tocsr() if sparse.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-        if X.ndim != 2 or X.shape[1] != len(self.coef):
-            raise InputError(f"expected rows of {len(self.coef)} features, got an array of shape {X.shape}.")
-        return X
+        return check_features(X, len(self.coef), self.feature_names)
 
 
 def interval_of(answers: np.ndarray, std: np.ndarray, level: float) -> np.ndarray:
