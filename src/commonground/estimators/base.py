@@ -161,7 +161,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             )
         if ledger is not None and not isinstance(ledger, SharedLedger) and not hasattr(ledger, "charge"):
             raise InputError(
-                f"ledger= takes a population of a ledger, got {type(ledger).__name__}: DurableLedger(file).open_population(name, …)."
+                f"ledger= takes a population of a ledger, got {type(ledger).__name__}: DurableLedger(file).open_population(…)."
             )
         asked = asked_of(people, self.budgets, self.device)
         asked["budgets"] |= keeps_accounts(ledger)
