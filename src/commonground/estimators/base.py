@@ -39,7 +39,7 @@ from commonground.estimators.scales import (
 from commonground.gate import Gate, Randomness, randomness_from
 from commonground.heads.kinds import HeadKind, RidgeHeads
 from commonground.heads.table import HeadTable
-from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, keeps_accounts
+from commonground.ledger import InMemoryLedger, Ledger, SharedLedger, keeps_accounts, require_ledger
 from commonground.statistics.statistic import SharedModel
 from commonground.tally import tally
 
@@ -159,10 +159,7 @@ class PersonalModel(Answers, Evaluated, RegressorMixin, BaseEstimator):
             raise InputError(
                 "there is only one person; a guarantee for each among many needs at least two. Check the user ids."
             )
-        if ledger is not None and not isinstance(ledger, SharedLedger) and not hasattr(ledger, "charge"):
-            raise InputError(
-                f"ledger= takes a population of a ledger, got {type(ledger).__name__}: DurableLedger(file).open_population(…)."
-            )
+        require_ledger(ledger)
         asked = asked_of(people, self.budgets, self.device)
         asked["budgets"] |= keeps_accounts(ledger)
         asked["start"] = start is not None

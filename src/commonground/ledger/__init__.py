@@ -8,7 +8,7 @@ from commonground.accounting.budgets import Budget, PureBudget
 from commonground.accounting.events import Event, epsilon_spent
 from commonground.accounting.personal import BudgetsLeft
 from commonground.accounting.sampled import SampledGaussianEvent
-from commonground.errors import BudgetError, LedgerError
+from commonground.errors import BudgetError, InputError, LedgerError
 from commonground.ledger.chain import LedgerEntry
 
 if TYPE_CHECKING:
@@ -101,6 +101,14 @@ class PersonalLedger(Protocol):
     def reserve_each(
         self, ids: Any, epsilons: Any, delta: float, rounding_room: float, purpose: str = ""
     ) -> PersonalBooking: ...
+
+
+def require_ledger(ledger: Any) -> None:
+    """An error where what was given to pay for a fit can pay for nothing: a file's name, say."""
+    if ledger is not None and not isinstance(ledger, SharedLedger) and not hasattr(ledger, "charge"):
+        raise InputError(
+            f"ledger= takes a population of a ledger, got {type(ledger).__name__}: DurableLedger(file).open_population(…)."
+        )
 
 
 def keeps_accounts(ledger: Any) -> TypeGuard[PersonalLedger]:
