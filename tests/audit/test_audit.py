@@ -491,8 +491,21 @@ def test_a_billboard_of_altmin_is_audited_as_what_it_is(tmp_path: Path) -> None:
     printed = RECIPES["altmin-paper"].at(CLAIM)(users, 0, Recorder()).billboard_.save(tmp_path / "printed")
     assert recipe_of(printed, Claim())[0].name == "altmin-paper"
     with_mean = cg.PrivateAltMin(1, 8.0, simulation_seed=0).fit(users).billboard_.save(tmp_path / "mean")
-    with pytest.raises(InputError, match="shared mean"):
-        recipe_of(with_mean, Claim())
+    assert recipe_of(with_mean, Claim())[0].name == "altmin-mean"
+    huber = cg.PrivateAltMin(1, 8.0, loss="huber", simulation_seed=0).fit(users).billboard_.save(tmp_path / "huber")
+    with pytest.raises(InputError, match="another loss than the square"):
+        recipe_of(huber, Claim())
+
+
+def test_a_board_of_log_odds_is_audited_as_what_it_is(tmp_path: Path) -> None:
+    """Also one that has nothing but a level: its releases do not tell it from one without a mean."""
+    users, _ = cg.datasets.make_shared_subspace(60, 4, 4, 1, seed=0)
+    for epsilon in (0.5, 20.0):
+        board = cg.PrivateFedRep(1, epsilon, loss="logistic", simulation_seed=0).fit(users).billboard_
+        assert recipe_of(board.save(tmp_path / f"{epsilon}"), Claim())[0].name == "log-odds"
+    bare = cg.PrivateFedRep(1, 20.0, loss="logistic", shared_mean=False, simulation_seed=0).fit(users).billboard_
+    with pytest.raises(InputError, match="log-odds without a shared mean"):
+        recipe_of(bare.save(tmp_path / "bare"), Claim())
 
 
 def test_command_on_a_billboard(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -619,7 +632,7 @@ def not_private(folder: Path) -> Path:
         (["fedrep", "--seed", -1], "--seed must be"),
         (["fedrep", "--out", "curve.txt"], "--out must end"),
         (["single-model", "--broken", "leaked-head"], "--broken for single-model"),
-        (["fedrep", "--one-run", 50], "canaries <= people"),
+        (["fedrep", "--one-run", 500], "canaries <= people"),
         (["BOARD"], "claims no privacy cost"),
         (["BOARD", "--epsilon", 1], "states its own epsilon"),
         (["fedrep", "--runs", "many"], "many"),
